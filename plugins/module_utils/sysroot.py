@@ -1,0 +1,288 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Opens the files of a node, live or below another root. Nothing else in this collection does.
+
+Every file of a node that cannot be had is a value of its own, never an exception: an absent file is None, an unreadable or
+garbled one is None and an entry in ``problems``. Paths are those of the node (``/sys/...``), whatever the root.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Dict, List, Optional, Tuple
+
+from ansible_collections.inferops.locality.plugins.module_utils import cpulist
+
+# The largest file a node has for us is /proc/interrupts of a machine with many CPUs (some 40 MB at 2,000 CPUs).
+DEFAULT_LIMIT = 64 * 2**20
+_MAX_LINKS = 40
+
+# Files of a running kernel whose being unreadable says nothing new: they are not there for this kernel or this device.
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
+
+
+class _Escape(Exception):
+    pass
+
+
+class SysRoot:
+    """The files of one node.
+
+    :ivar root: directory in which the node's ``/`` lies; ``/`` is the running machine.
+    :ivar problems: ``{"file", "reason"}`` of everything that was there and could not be used.
+    :ivar reads: node path to ``file``, ``dir``, ``link`` or ``absent``: what was looked at, which is what a snapshot holds.
+    """
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = os.path.abspath(root)
+        self.live = self.root == "/"
+        self._base = "" if self.live else self.root
+        self.problems: List[Dict[str, str]] = []
+        self.reads: Dict[str, str] = {}
+        self._dirs: Dict[str, Optional[str]] = {"/": "/"}
+        self._seen: set[Tuple[str, str]] = set()
+
+    def problem(self, file: str, reason: str) -> None:
+        """Note once that a file cannot be used."""
+        if (file, reason) not in self._seen:
+            self._seen.add((file, reason))
+            self.problems.append({"file": file, "reason": reason})
+
+    # -- where a path really lies
+
+    def _resolve(self, path: str, links: int = 0) -> Optional[str]:
+        """The node path behind all symbolic links, or None where nothing is; links are followed inside the root only.
+
+        An absolute target counts from the root, as it would on the node.
+        """
+        parent, name = os.path.split(os.path.normpath(path))
+        if not name:
+            return "/"
+        if parent in self._dirs:
+            directory = self._dirs[parent]
+        else:
+            self._dirs[parent] = None
+            directory = self._dirs[parent] = self._resolve(parent, links)
+        if directory is None:
+            return None
+        here = (directory if directory != "/" else "") + "/" + name
+        try:
+            target = os.readlink(self._base + here)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return here
+            return None
+        self.reads.setdefault(here, "link")
+        return self._follow(here, target, links)
+
+    def _follow(self, here: str, target: str, links: int) -> Optional[str]:
+        if links >= _MAX_LINKS:
+            self.problem(here, "too many symbolic links")
+            return None
+        if not target.startswith("/"):
+            depth = here.count("/") - 1
+            level = depth
+            for part in target.split("/"):
+                if part == "..":
+                    level -= 1
+                elif part not in ("", "."):
+                    level += 1
+                if level < 0 and not self.live:
+                    raise _Escape(f"symbolic link leaves the root: {here} -> {target}")
+            target = os.path.normpath(os.path.join(os.path.dirname(here), target))
+            return self._resolve(target, links + 1)
+        resolved = self._resolve(os.path.normpath(target), links + 1)
+        if not self.live and (resolved is None or not os.path.lexists(self._base + resolved)) and target != "/dev/null":
+            raise _Escape(f"symbolic link leaves the root: {here} -> {target}")
+        return resolved
+
+    def realpath(self, path: str) -> Optional[str]:
+        """Node path behind all links; None where nothing is, or where a link leaves the root (a problem then)."""
+        try:
+            resolved = self._resolve(path)
+        except _Escape as error:
+            self.problem(path, str(error))
+            return None
+        if resolved is None or not os.path.lexists(self._base + resolved):
+            return None
+        return resolved
+
+    def _host_path(self, path: str) -> Optional[str]:
+        """Path on this machine with no symbolic link left in its directories; None where the directory is not there."""
+        parent, name = os.path.split(path)
+        directory = self._dirs.get(parent)
+        if directory is None:
+            if parent in self._dirs:
+                return None
+            try:
+                directory = self._resolve(parent)
+            except _Escape as error:
+                self.problem(path, str(error))
+                directory = None
+            self._dirs[parent] = directory
+            if directory is None:
+                return None
+        return f"{self._base}{directory if directory != '/' else ''}/{name}"
+
+    def escapes(self, path: str) -> Optional[str]:
+        """Why writing to this path with ordinary tools would leave the root, or None.
+
+        Ordinary tools (Ansible's copy and template) follow an absolute link out of the root, also where the node would not.
+        """
+        if self.live:
+            return None
+        real_root = os.path.realpath(self.root)
+        real = os.path.realpath(self._base + path)
+        if real == real_root or real.startswith(real_root.rstrip("/") + "/") or real == "/dev/null":
+            return None
+        return f"a symbolic link on the way to {path} leaves the root: it would be written to {real}"
+
+    # -- reading
+
+    def data(self, path: str, limit: int = DEFAULT_LIMIT) -> Optional[bytes]:
+        """Content of a file, at most ``limit`` bytes; None where it is absent, or unreadable (a problem then)."""
+        host = self._host_path(path)
+        if host is None:
+            self.reads.setdefault(path, "absent")
+            return None
+        try:
+            handle = os.open(host, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                target = self.realpath(path)
+                if target is None or target == path:
+                    self.reads.setdefault(path, "absent")
+                    return None
+                self.reads[path] = "link"
+                return self.data(target, limit)
+            return self._failed(path, error)
+        try:
+            mode = os.fstat(handle).st_mode
+            if not stat.S_ISREG(mode):
+                self.problem(path, "is a directory, not a file" if stat.S_ISDIR(mode) else "is not a regular file")
+                return None
+            chunks: List[bytes] = []
+            size = 0
+            while size <= limit:
+                chunk = os.read(handle, min(65536 if size < 65536 else 2**20, limit + 1 - size))
+                if not chunk:
+                    break
+                chunks.append(chunk)
+                size += len(chunk)
+        except OSError as error:
+            return self._failed(path, error)
+        finally:
+            os.close(handle)
+        self.reads[path] = "file"
+        if size > limit:
+            self.problem(path, f"is larger than {limit} bytes")
+            return None
+        return b"".join(chunks)
+
+    def _failed(self, path: str, error: OSError) -> None:
+        if error.errno in _ABSENT:
+            self.reads.setdefault(path, "absent")
+            return None
+        self.reads.setdefault(path, "file")
+        self.problem(path, f"cannot be read: {os.strerror(error.errno) if error.errno else error}")
+        return None
+
+    def text(self, path: str, limit: int = DEFAULT_LIMIT) -> Optional[str]:
+        """Text of a file without NULs and without the white space at its end (old kernels pad sysfs files with NULs)."""
+        raw = self.data(path, limit)
+        if raw is None:
+            return None
+        if b"\0" in raw:
+            raw = raw.replace(b"\0", b"")
+        try:
+            return raw.decode("utf-8").rstrip()
+        except UnicodeDecodeError:
+            self.problem(path, "is not UTF-8 text")
+            return None
+
+    def integer(self, path: str) -> Optional[int]:
+        """Decimal or 0x number in a file; None where it is absent or empty, or garbled (a problem then)."""
+        value = self.text(path, 4096)
+        if not value:
+            return None
+        try:
+            return int(value, 16) if value[:2] in ("0x", "0X") else int(value)
+        except ValueError:
+            self.problem(path, f"holds '{value[:40]}', wanted a number")
+            return None
+
+    def cpu_list(self, path: str) -> Optional[cpulist.CpuSet]:
+        """CPU list in a file; None where it is absent or garbled (a problem then). ``(null)`` of old kernels is empty."""
+        return self._cpus(path, cpulist.from_list)
+
+    def cpu_mask(self, path: str) -> Optional[cpulist.CpuSet]:
+        """CPU mask in a file; None where it is absent or garbled (a problem then)."""
+        return self._cpus(path, cpulist.from_mask)
+
+    def _cpus(self, path: str, read) -> Optional[cpulist.CpuSet]:  # type: ignore[no-untyped-def]
+        value = self.text(path, 2**20)
+        if value is None:
+            return None
+        value = value.strip()
+        if value == "(null)":
+            return cpulist.EMPTY
+        try:
+            result: cpulist.CpuSet = read(value)
+            return result
+        except cpulist.CpuListError as error:
+            self.problem(path, str(error)[:200])
+            return None
+
+    def listdir(self, path: str) -> List[str]:
+        """Sorted names in a directory; empty where it is absent, or unreadable (a problem then)."""
+        host = self._directory(path)
+        if host is None:
+            self.reads.setdefault(path, "absent")
+            return []
+        try:
+            names = sorted(os.listdir(host))
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                self.problem(path, f"cannot be listed: {os.strerror(error.errno) if error.errno else error}")
+            self.reads.setdefault(path, "absent")
+            return []
+        self.reads[path] = "dir"
+        return names
+
+    def _directory(self, path: str) -> Optional[str]:
+        path = os.path.normpath(path)
+        if path not in self._dirs:
+            self._dirs[path] = None
+            try:
+                self._dirs[path] = self._resolve(path)
+            except _Escape as error:
+                self.problem(path, str(error))
+        directory = self._dirs[path]
+        return None if directory is None else self._base + directory if directory != "/" else self.root
+
+    def exists(self, path: str) -> bool:
+        """Whether something is at the path, links followed."""
+        return self.realpath(path) is not None
+
+    def is_dir(self, path: str) -> bool:
+        """Whether a directory is at the path, links followed."""
+        host = self._directory(path)
+        return host is not None and os.path.isdir(host)
+
+    def readlink(self, path: str) -> Optional[str]:
+        """Text of a symbolic link, which is not followed; None where there is none."""
+        host = self._host_path(path)
+        if host is None:
+            return None
+        try:
+            target = os.readlink(host)
+        except OSError:
+            return None
+        self.reads[path] = "link"
+        return target
+
+
+__all__ = ("DEFAULT_LIMIT", "SysRoot")
