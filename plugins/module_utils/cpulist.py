@@ -199,6 +199,15 @@ def from_isolcpus(text: str, last: Optional[int] = None) -> Tuple[Tuple[str, ...
 
 
 __all__ = (
-    "CpuListError", "CpuSet", "EMPTY", "ISOLCPUS_FLAGS", "MAX_CPU",
-    "from_isolcpus", "from_kubelet", "from_list", "from_mask", "to_list", "to_mask",
+    "EMPTY",
+    "ISOLCPUS_FLAGS",
+    "MAX_CPU",
+    "CpuListError",
+    "CpuSet",
+    "from_isolcpus",
+    "from_kubelet",
+    "from_list",
+    "from_mask",
+    "to_list",
+    "to_mask",
 )

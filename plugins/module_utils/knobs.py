@@ -65,7 +65,9 @@ class Knob:
     lab: bool = True
 
 
-def _host(id: str, needs: str, files: Tuple[str, ...], text: str, source: str, sides: Tuple[str, ...] = _BOTH, lab: bool = True) -> Knob:
+def _host(  # noqa: PLR0917
+    id: str, needs: str, files: Tuple[str, ...], text: str, source: str, sides: Tuple[str, ...] = _BOTH, lab: bool = True,
+) -> Knob:
     return Knob(id, "host", "managed", needs, sides, "host_tuning", files, text, source, lab)
 
 
@@ -85,36 +87,132 @@ _GRUB = (FILE_GRUB,)
 _PARAMETERS = "Documentation/admin-guide/kernel-parameters.txt"
 
 _ALL: Tuple[Knob, ...] = (
-    _host("kernel.isolcpus", "reboot", _GRUB, "isolcpus= with its flags; absent where the policy isolates nothing.", "kernel/sched/isolation.c; /sys/devices/system/cpu/isolated shows the domain flag only"),
-    _host("kernel.nohz_full", "reboot", _GRUB, "nohz_full=, the CPUs whose tick stops; absent unless isolation.tickless.", "/sys/devices/system/cpu/nohz_full"),
-    _host("kernel.irqaffinity", "reboot", _GRUB, "irqaffinity=, where interrupts start their life.", f"{_PARAMETERS}; /proc/irq/default_smp_affinity"),
-    _host("kernel.hugepages", "reboot", _GRUB, "Huge pages of each size on each NUMA node.", "mm/hugetlb.c; /sys/devices/system/node/node*/hugepages"),
-    _host("kernel.iommu", "reboot", _GRUB, "Whether DMA is translated: pt (identity domains) or off.", "/sys/kernel/iommu_groups/*/type"),
-    _host("kernel.acs", "reboot", _GRUB, "Peer-to-peer redirects switched off on named PCIe paths by the kernel's own parameter.", "drivers/pci/pci.c (config_acs, disable_acs_redir)"),
+    _host(
+        "kernel.isolcpus", "reboot", _GRUB,
+        "isolcpus= with its flags; absent where the policy isolates nothing.",
+        "kernel/sched/isolation.c; /sys/devices/system/cpu/isolated shows the domain flag only",
+    ),
+    _host(
+        "kernel.nohz_full", "reboot", _GRUB,
+        "nohz_full=, the CPUs whose tick stops; absent unless isolation.tickless.",
+        "/sys/devices/system/cpu/nohz_full",
+    ),
+    _host(
+        "kernel.irqaffinity", "reboot", _GRUB,
+        "irqaffinity=, where interrupts start their life.",
+        f"{_PARAMETERS}; /proc/irq/default_smp_affinity",
+    ),
+    _host(
+        "kernel.hugepages", "reboot", _GRUB,
+        "Huge pages of each size on each NUMA node.",
+        "mm/hugetlb.c; /sys/devices/system/node/node*/hugepages",
+    ),
+    _host(
+        "kernel.iommu", "reboot", _GRUB,
+        "Whether DMA is translated: pt (identity domains) or off.",
+        "/sys/kernel/iommu_groups/*/type",
+    ),
+    _host(
+        "kernel.acs", "reboot", _GRUB,
+        "Peer-to-peer redirects switched off on named PCIe paths by the kernel's own parameter.",
+        "drivers/pci/pci.c (config_acs, disable_acs_redir)",
+    ),
     _host("vm.thp", "live", (FILE_TMPFILES,), "Transparent huge pages.", "/sys/kernel/mm/transparent_hugepage/enabled"),
-    _host("vm.thp_defrag", "live", (FILE_TMPFILES,), "How far an allocation goes to get a transparent huge page.", "/sys/kernel/mm/transparent_hugepage/defrag"),
-    _host("vm.swappiness", "live", (FILE_SYSCTL,), "vm.swappiness; 0 is not swap off.", "Documentation/admin-guide/sysctl/vm.rst"),
-    _host("vm.zone_reclaim", "live", (FILE_SYSCTL,), "vm.zone_reclaim_mode; 0 lets an allocation go to the next NUMA node.", "Documentation/admin-guide/sysctl/vm.rst"),
-    _host("kernel.numa_balancing", "live", (FILE_SYSCTL,), "kernel.numa_balancing; 0, since pods are bound already.", "Documentation/admin-guide/sysctl/kernel.rst"),
-    _host("cpu.governor", "live", (FILE_TMPFILES,), "Frequency governor of every CPU (in the tuned profile where tuned is installed).", "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", lab=False),
-    _host("cpu.latency", "live", (FILE_TMPFILES,), "Longest wake-up from idle that is accepted, in microseconds (C-states).", "Documentation/ABI/testing/sysfs-devices-power (pm_qos_resume_latency_us)", lab=False),
-    _host("workqueue.cpumask", "live", (FILE_TMPFILES,), "Where unbound kernel work runs.", "/sys/devices/virtual/workqueue/cpumask"),
-    _host("systemd.slices", "live", FILES_SLICES, "AllowedCPUs= of system.slice, user.slice and init.scope.", "systemd.resource-control(5)"),
-    _host("limits.memlock", "restart", FILES_MEMLOCK, "LimitMEMLOCK= of RKE2's units, which pods inherit; RDMA needs it.", "systemd.exec(5)"),
-    _host("irqbalance", "live", (FILE_IRQBALANCE_MASK, FILE_IRQBALANCE), "irqbalance is off, or bans the isolated CPUs.", "irqbalance(1)"),
-    _host("tuned.profile", "live", (FILE_TUNED_ACTIVE, FILE_TUNED_MODE), "Our tuned profile is the active one, where tuned is installed.", "tuned-adm(8)"),
-    _host("runtime.version", "live", (FILE_RUNTIME,), "The program that acts at boot is the one this version brings.", "roles/irq_affinity", sides=("configured",)),
+    _host(
+        "vm.thp_defrag", "live", (FILE_TMPFILES,),
+        "How far an allocation goes to get a transparent huge page.",
+        "/sys/kernel/mm/transparent_hugepage/defrag",
+    ),
+    _host(
+        "vm.swappiness", "live", (FILE_SYSCTL,),
+        "vm.swappiness; 0 is not swap off.",
+        "Documentation/admin-guide/sysctl/vm.rst",
+    ),
+    _host(
+        "vm.zone_reclaim", "live", (FILE_SYSCTL,),
+        "vm.zone_reclaim_mode; 0 lets an allocation go to the next NUMA node.",
+        "Documentation/admin-guide/sysctl/vm.rst",
+    ),
+    _host(
+        "kernel.numa_balancing", "live", (FILE_SYSCTL,),
+        "kernel.numa_balancing; 0, since pods are bound already.",
+        "Documentation/admin-guide/sysctl/kernel.rst",
+    ),
+    _host(
+        "cpu.governor", "live", (FILE_TMPFILES,),
+        "Frequency governor of every CPU (in the tuned profile where tuned is installed).",
+        "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", lab=False,
+    ),
+    _host(
+        "cpu.latency", "live", (FILE_TMPFILES,),
+        "Longest wake-up from idle that is accepted, in microseconds (C-states).",
+        "Documentation/ABI/testing/sysfs-devices-power (pm_qos_resume_latency_us)", lab=False,
+    ),
+    _host(
+        "workqueue.cpumask", "live", (FILE_TMPFILES,),
+        "Where unbound kernel work runs.",
+        "/sys/devices/virtual/workqueue/cpumask",
+    ),
+    _host(
+        "systemd.slices", "live", FILES_SLICES,
+        "AllowedCPUs= of system.slice, user.slice and init.scope.",
+        "systemd.resource-control(5)",
+    ),
+    _host(
+        "limits.memlock", "restart", FILES_MEMLOCK,
+        "LimitMEMLOCK= of RKE2's units, which pods inherit; RDMA needs it.",
+        "systemd.exec(5)",
+    ),
+    _host(
+        "irqbalance", "live", (FILE_IRQBALANCE_MASK, FILE_IRQBALANCE),
+        "irqbalance is off, or bans the isolated CPUs.",
+        "irqbalance(1)",
+    ),
+    _host(
+        "tuned.profile", "live", (FILE_TUNED_ACTIVE, FILE_TUNED_MODE),
+        "Our tuned profile is the active one, where tuned is installed.",
+        "tuned-adm(8)",
+    ),
+    _host(
+        "runtime.version", "live", (FILE_RUNTIME,),
+        "The program that acts at boot is the one this version brings.",
+        "roles/irq_affinity", sides=("configured",),
+    ),
     _reported("kernel.rcu_nocbs", "host", "rcu_nocbs=; nohz_full implies it.", "kernel/rcu/tree_nocb.h"),
-    _reported("kernel.preempt", "host", "Preemption model of the kernel.", "/sys/kernel/debug/sched/preempt, kernel version"),
-    _irq("irq.affinity", "Where the interrupts of the named devices go.", "Documentation/core-api/irq/irq-affinity.rst; effective_affinity_list decides"),
-    _irq("irq.default_affinity", "Where new interrupts go.", "/proc/irq/default_smp_affinity", sides=("running",), files=()),
+    _reported(
+        "kernel.preempt", "host",
+        "Preemption model of the kernel.",
+        "/sys/kernel/debug/sched/preempt, kernel version",
+    ),
+    _irq(
+        "irq.affinity",
+        "Where the interrupts of the named devices go.",
+        "Documentation/core-api/irq/irq-affinity.rst; effective_affinity_list decides",
+    ),
+    _irq(
+        "irq.default_affinity",
+        "Where new interrupts go.",
+        "/proc/irq/default_smp_affinity", sides=("running",), files=(),
+    ),
     _irq("nic.queues", "Number of queues of a NIC.", "ethtool -l"),
     _irq("nic.rps", "CPUs of receive packet steering.", "Documentation/networking/scaling.rst"),
     _irq("nic.xps", "CPUs of transmit packet steering.", "Documentation/networking/scaling.rst"),
     _reported("irq.softirq_share", "irq", "Share of NET_RX that housekeeping CPUs do.", "/proc/softirqs"),
-    _reported("pcie.acs", "pcie", "ACS redirect bits on the way between GPU and NIC.", "PCI Express Base Specification, ACS"),
-    _reported("pcie.link_width", "pcie", "Lanes in use against the most that device and port have.", "current_link_width, max_link_width"),
-    _reported("pcie.link_speed", "pcie", "Link speed against the most that device and port have; idle GPUs lower it.", "current_link_speed, max_link_speed"),
+    _reported(
+        "pcie.acs", "pcie",
+        "ACS redirect bits on the way between GPU and NIC.",
+        "PCI Express Base Specification, ACS",
+    ),
+    _reported(
+        "pcie.link_width", "pcie",
+        "Lanes in use against the most that device and port have.",
+        "current_link_width, max_link_width",
+    ),
+    _reported(
+        "pcie.link_speed", "pcie",
+        "Link speed against the most that device and port have; idle GPUs lower it.",
+        "current_link_speed, max_link_speed",
+    ),
     _reported("pcie.aspm", "pcie", "Active state power management.", "/sys/module/pcie_aspm/parameters/policy"),
     _reported("pcie.relaxed_ordering", "pcie", "Relaxed ordering.", "PCI Express capability, device control"),
     _reported("gpu.nic_relation", "pcie", "How near each GPU's best NIC is.", "nvidia-smi topo -m"),
@@ -123,20 +221,52 @@ _ALL: Tuple[Knob, ...] = (
     _reported("gpu.persistence", "pcie", "nvidia-persistenced runs.", "/run/nvidia-persistenced"),
     _reported("gpu.gds", "pcie", "GPUDirect Storage.", "/proc/driver/nvidia-fs"),
     _kubelet("kubelet.cpu_manager_policy", "cpu-manager-policy.", "pkg/kubelet/cm/cpumanager"),
-    _kubelet("kubelet.cpu_manager_options", "cpu-manager-policy-options, one flag each.", "pkg/kubelet/cm/cpumanager/policy_options.go"),
+    _kubelet(
+        "kubelet.cpu_manager_options",
+        "cpu-manager-policy-options, one flag each.",
+        "pkg/kubelet/cm/cpumanager/policy_options.go",
+    ),
     _kubelet("kubelet.topology_manager_policy", "topology-manager-policy.", "pkg/kubelet/cm/topologymanager"),
     _kubelet("kubelet.topology_manager_scope", "topology-manager-scope.", "pkg/kubelet/cm/topologymanager"),
-    _kubelet("kubelet.topology_manager_options", "topology-manager-policy-options: max-allowable-numa-nodes where a machine has more than eight.", "pkg/kubelet/cm/topologymanager/policy_options.go"),
+    _kubelet(
+        "kubelet.topology_manager_options",
+        "topology-manager-policy-options: max-allowable-numa-nodes where a machine has more than eight.",
+        "pkg/kubelet/cm/topologymanager/policy_options.go",
+    ),
     _kubelet("kubelet.memory_manager_policy", "memory-manager-policy.", "pkg/kubelet/cm/memorymanager"),
-    _kubelet("kubelet.reserved_memory", "reserved-memory per NUMA node; its sum is system + kube + hard eviction, exactly.", "pkg/kubelet/cm/memorymanager/memory_manager.go"),
+    _kubelet(
+        "kubelet.reserved_memory",
+        "reserved-memory per NUMA node; its sum is system + kube + hard eviction, exactly.",
+        "pkg/kubelet/cm/memorymanager/memory_manager.go",
+    ),
     _kubelet("kubelet.reserved_cpus", "reserved-cpus: the housekeeping CPUs.", "cmd/kubelet/app/server.go"),
     _kubelet("kubelet.system_reserved", "system-reserved.", "cmd/kubelet/app/server.go"),
     _kubelet("kubelet.kube_reserved", "kube-reserved.", "cmd/kubelet/app/server.go"),
-    _kubelet("kubelet.eviction_hard", "eviction-hard: memory.available and RKE2's disk thresholds, since the flag replaces the whole map.", "pkg/kubelet/eviction"),
-    Knob("kubelet.state_files", "kubelet", "managed", "drain", ("configured",), "rke2_kubelet", (), "The kubelet's checkpoint files fit the configuration it will start with.", "pkg/kubelet/cm/cpumanager/state/checkpoint.go"),
-    Knob("node.labels", "kubelet", "managed", "live", ("running",), "rke2_kubelet", (), "Labels of the Node object; RKE2's configuration sets them at registration only.", "docs.rke2.io, advanced options"),
-    Knob("node.taints", "kubelet", "managed", "live", ("running",), "rke2_kubelet", (), "Taints of the Node object; RKE2's configuration sets them at registration only.", "docs.rke2.io, advanced options"),
-    _reported("gpu.topology_hint", "kubelet", "The device plugin tells the kubelet each GPU's NUMA node.", "pod-resources API"),
+    _kubelet(
+        "kubelet.eviction_hard",
+        "eviction-hard: memory.available and RKE2's disk thresholds, since the flag replaces the whole map.",
+        "pkg/kubelet/eviction",
+    ),
+    Knob(
+        "kubelet.state_files", "kubelet", "managed", "drain", ("configured",), "rke2_kubelet", (),
+        "The kubelet's checkpoint files fit the configuration it will start with.",
+        "pkg/kubelet/cm/cpumanager/state/checkpoint.go",
+    ),
+    Knob(
+        "node.labels", "kubelet", "managed", "live", ("running",), "rke2_kubelet", (),
+        "Labels of the Node object; RKE2's configuration sets them at registration only.",
+        "docs.rke2.io, advanced options",
+    ),
+    Knob(
+        "node.taints", "kubelet", "managed", "live", ("running",), "rke2_kubelet", (),
+        "Taints of the Node object; RKE2's configuration sets them at registration only.",
+        "docs.rke2.io, advanced options",
+    ),
+    _reported(
+        "gpu.topology_hint", "kubelet",
+        "The device plugin tells the kubelet each GPU's NUMA node.",
+        "pod-resources API",
+    ),
 )
 
 KNOBS: Dict[str, Knob] = {knob.id: knob for knob in _ALL}
@@ -145,7 +275,27 @@ if len(KNOBS) != len(_ALL):
     raise ImportError("a knob is registered twice")
 
 __all__ = (
-    "DIR_STATE", "DROP_IN", "FILES_MEMLOCK", "FILES_SLICES", "FILE_GRUB", "FILE_IRQ", "FILE_IRQBALANCE", "FILE_IRQBALANCE_MASK",
-    "FILE_IRQ_UDEV", "FILE_IRQ_UNIT", "FILE_KUBELET", "FILE_RUNTIME", "FILE_SYSCTL", "FILE_TMPFILES", "FILE_TUNED_ACTIVE",
-    "FILE_TUNED_MODE", "KNOBS", "Knob", "NEEDS", "OWNER", "RKE2_UNITS", "SLICES", "TUNED_PROFILE",
+    "DIR_STATE",
+    "DROP_IN",
+    "FILES_MEMLOCK",
+    "FILES_SLICES",
+    "FILE_GRUB",
+    "FILE_IRQ",
+    "FILE_IRQBALANCE",
+    "FILE_IRQBALANCE_MASK",
+    "FILE_IRQ_UDEV",
+    "FILE_IRQ_UNIT",
+    "FILE_KUBELET",
+    "FILE_RUNTIME",
+    "FILE_SYSCTL",
+    "FILE_TMPFILES",
+    "FILE_TUNED_ACTIVE",
+    "FILE_TUNED_MODE",
+    "KNOBS",
+    "NEEDS",
+    "OWNER",
+    "RKE2_UNITS",
+    "SLICES",
+    "TUNED_PROFILE",
+    "Knob",
 )

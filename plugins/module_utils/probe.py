@@ -87,8 +87,8 @@ class Probe:
             return None
         try:
             done = subprocess.run(
-                [program, *argv[1:]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env=environment, timeout=self._timeout, check=False,
+                [program, *argv[1:]], stdin=subprocess.DEVNULL, capture_output=True, env=environment,
+                timeout=self._timeout, check=False,
             )
         except subprocess.TimeoutExpired:
             self._sysroot.problem(f"{PROBE_DIR}/{name}", f"'{' '.join(argv)}' did not answer within {self._timeout:g} seconds")
@@ -115,4 +115,4 @@ class Probe:
         return answer
 
 
-__all__ = ("Answer", "COMMANDS", "PROBE_DIR", "Probe")
+__all__ = ("COMMANDS", "PROBE_DIR", "Answer", "Probe")

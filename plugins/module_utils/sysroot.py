@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 
@@ -74,6 +74,8 @@ class SysRoot:
         except OSError as error:
             if error.errno == errno.EINVAL:
                 return here
+            if error.errno not in _ABSENT:
+                self.problem(here, f"cannot be read: {os.strerror(error.errno) if error.errno else error}")
             return None
         self.reads.setdefault(here, "link")
         return self._follow(here, target, links)
@@ -158,7 +160,8 @@ class SysRoot:
                     return None
                 self.reads[path] = "link"
                 return self.data(target, limit)
-            return self._failed(path, error)
+            self._failed(path, error)
+            return None
         try:
             mode = os.fstat(handle).st_mode
             if not stat.S_ISREG(mode):
@@ -173,7 +176,8 @@ class SysRoot:
                 chunks.append(chunk)
                 size += len(chunk)
         except OSError as error:
-            return self._failed(path, error)
+            self._failed(path, error)
+            return None
         finally:
             os.close(handle)
         self.reads[path] = "file"
@@ -185,10 +189,9 @@ class SysRoot:
     def _failed(self, path: str, error: OSError) -> None:
         if error.errno in _ABSENT:
             self.reads.setdefault(path, "absent")
-            return None
+            return
         self.reads.setdefault(path, "file")
         self.problem(path, f"cannot be read: {os.strerror(error.errno) if error.errno else error}")
-        return None
 
     def text(self, path: str, limit: int = DEFAULT_LIMIT) -> Optional[str]:
         """Text of a file without NULs and without the white space at its end (old kernels pad sysfs files with NULs)."""
@@ -222,7 +225,7 @@ class SysRoot:
         """CPU mask in a file; None where it is absent or garbled (a problem then)."""
         return self._cpus(path, cpulist.from_mask)
 
-    def _cpus(self, path: str, read) -> Optional[cpulist.CpuSet]:  # type: ignore[no-untyped-def]
+    def _cpus(self, path: str, read: Callable[[str], cpulist.CpuSet]) -> Optional[cpulist.CpuSet]:
         value = self.text(path, 2**20)
         if value is None:
             return None
@@ -230,8 +233,7 @@ class SysRoot:
         if value == "(null)":
             return cpulist.EMPTY
         try:
-            result: cpulist.CpuSet = read(value)
-            return result
+            return read(value)
         except cpulist.CpuListError as error:
             self.problem(path, str(error)[:200])
             return None
