@@ -10,6 +10,7 @@ description, and recorded command answers under ``/.locality/probe``. The same d
 Description (a mapping; only ``cpus`` is required)::
 
     name: any text
+    plugin, chassis, host, trees: # read by the inventory plugin of the same name, which makes a description a host
     cpus:
       sockets: 2                 # a regular machine: all four counts are at least 1, threads default 1
       numa_per_socket: 1         # default 1
@@ -83,6 +84,10 @@ from ansible_collections.inferops.locality.plugins.module_utils import cpulist, 
 _KEYS = frozenset(
     (
         "name",
+        "plugin",
+        "chassis",
+        "host",
+        "trees",
         "cpus",
         "numa",
         "distances",
