@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Sequence
 
@@ -65,15 +66,12 @@ def ensure(venv: Path, python: str, requirements: Sequence[str], log: Path | Non
     name = venv.relative_to(TOP) if venv.is_relative_to(TOP) else venv
     print(f"Making {name} with {python} ...", flush=True)
     start = time.monotonic()
-    clean = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_REQUIRE_VIRTUALENV", "PIP_USER"}}
+    dropped = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_REQUIRE_VIRTUALENV", "PIP_USER"}
+    clean = {key: value for key, value in os.environ.items() if key not in dropped}
     pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *requirements]
-    out = open(log, "a", encoding="utf-8") if log else None
-    try:
+    with open(log, "a", encoding="utf-8") if log else nullcontext() as out:
         for command in ([python, "-m", "venv", str(venv)], pip):
             subprocess.run(command, check=True, env=clean, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT if out else None)
-    finally:
-        if out:
-            out.close()
     (venv / "stamp").write_text(wanted(python, requirements))
     print(f"Made {name} in {time.monotonic() - start:.0f} s.", flush=True)
     return venv / "bin"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,8 +21,8 @@ TIERS = {
 }
 REQUIRED = {name.strip() for name in os.environ.get("LOCALITY_REQUIRE", "").split(",") if name.strip()}
 
-# The clock of a busy test machine is no measure of the code.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The clock of a busy test machine is no measure of the code, and CI judges a change by the same cases each time.
+settings.register_profile("default", deadline=None, derandomize=bool(os.environ.get("CI")), suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", settings.get_profile("default"), max_examples=15)
 settings.load_profile(os.environ.get("LOCALITY_HYPOTHESIS") or "default")
 
@@ -44,14 +45,25 @@ def reference() -> Path:
     return _tier("reference")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
+def _demand(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Turn a skip into a failure if it was for the lack of something that LOCALITY_REQUIRE names."""
-    report = yield
     if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2])
         missing = [name for name in sorted(REQUIRED) if name in reason.lower()]
         if missing:
             report.outcome = "failed"
-            report.longrepr = f"LOCALITY_REQUIRE names {', '.join(missing)}, but the test was skipped: {reason}"
+            report.longrepr = f"LOCALITY_REQUIRE names {', '.join(missing)}, but this was skipped: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _demand(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _demand(report)
     return report
