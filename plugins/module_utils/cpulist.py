@@ -24,6 +24,7 @@ _RANGE = re.compile(
 )
 _KUBELET_ITEM = re.compile(r"(\d+)(?:-(\d+))?")
 _FLAG = re.compile(r"[A-Za-z_]+")
+_WHOLE_WORDS = re.compile(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{8})*")
 
 ISOLCPUS_FLAGS = ("domain", "managed_irq", "nohz")
 
@@ -138,8 +139,10 @@ def from_mask(text: str) -> CpuSet:
     """
     text = text.strip()
     body = text[2:] if text.lower().startswith("0x") and "," not in text else text
-    words = body.split(",") if body else []
     value = 0
+    words = body.split(",") if body else []
+    if _WHOLE_WORDS.fullmatch(body):  # as every kernel prints it; machines of 1,000 CPUs have thousands of masks
+        value, words = int(body.replace(",", ""), 16), []
     for word in words:
         if not re.fullmatch(r"[0-9a-fA-F]{1,8}", word):
             if len(words) == 1 and re.fullmatch(r"[0-9a-fA-F]+", word):

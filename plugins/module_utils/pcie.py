@@ -377,22 +377,36 @@ class _Reader:
                 place = real
             self._places[name] = place
         if not listed and not self.sysroot.is_dir(BUS):
-            self._walk("/sys/devices", 0, False)
+            self._search()
         return sorted(self._places.items())
 
-    def _walk(self, directory: str, depth: int, in_pci: bool) -> None:
+    def _search(self) -> None:
         """Find functions without the bus directory, which some captures leave out. Links are not followed, so there is no loop."""
+        names = self.sysroot.listdir("/sys/devices")
+        tops = [name for name in names if _HOST_BRIDGE.match(name)]
+        for name in tops:
+            self._below(f"/sys/devices/{name}")
+        if not tops:
+            for name in names:
+                if name not in _NO_BUS:
+                    self._host_bridges(f"/sys/devices/{name}", 1)
+
+    def _host_bridges(self, directory: str, depth: int) -> None:
+        if self.sysroot.readlink(directory) is not None or not self.sysroot.is_dir(directory):
+            return
         for name in self.sysroot.listdir(directory):
-            host_bridge = bool(_HOST_BRIDGE.match(name))
-            function = in_pci and bool(_ADDRESS.match(name))
-            if not host_bridge and not function and (in_pci or depth >= _HOST_BRIDGE_DEPTH or (depth == 0 and name in _NO_BUS)):
-                continue
-            place = f"{directory}/{name}"
-            if self.sysroot.readlink(place) is not None or not self.sysroot.is_dir(place):
-                continue
-            if function:
-                self._places[name] = place
-            self._walk(place, depth + 1, in_pci or host_bridge)
+            if _HOST_BRIDGE.match(name):
+                self._below(f"{directory}/{name}")
+            elif depth < _HOST_BRIDGE_DEPTH:
+                self._host_bridges(f"{directory}/{name}", depth + 1)
+
+    def _below(self, directory: str) -> None:
+        for name in self.sysroot.listdir(directory):
+            function = bool(_ADDRESS.match(name))
+            if (function or _HOST_BRIDGE.match(name)) and self.sysroot.readlink(f"{directory}/{name}") is None:
+                if function:
+                    self._places[name] = f"{directory}/{name}"
+                self._below(f"{directory}/{name}")
 
     def _word(self, place: str, pattern: "re.Pattern[str]", wanted: str) -> Optional[str]:
         text = self.sysroot.text(place, 4096)

@@ -20,8 +20,9 @@ from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 DEFAULT_LIMIT = 64 * 2**20
 _MAX_LINKS = 40
 
-# Files of a running kernel whose being unreadable says nothing new: they are not there for this kernel or this device.
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
+# Files of a running kernel whose being unreadable says nothing new: they are not there for this kernel or this device, or
+# have no value now (the speed of a network interface that is down: EINVAL).
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EINVAL, errno.EOPNOTSUPP)
 
 
 class _Escape(Exception):
