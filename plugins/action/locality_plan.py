@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan a node on the controller; documented in plugins/modules/locality_plan.py."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.inferops.locality.plugins.module_utils import findings, plan
+from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
+
+ARGUMENTS = {
+    "topology": {"type": "dict", "required": True},
+    "platform": {"type": "dict", "required": True},
+    # The planner names every wrong key of these two, so they are not checked here.
+    "policy": {"type": "raw", "default": {}},
+    "chassis": {"type": "raw"},
+    "fail": {"type": "bool", "default": True},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Runs without a connection and changes nothing, in check mode too."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_diff = False
+
+    def run(self, tmp: Optional[str] = None, task_vars: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        """Returns the plan; fails with all errors at once where asked to."""
+        result: Dict[str, Any] = super().run(tmp, task_vars)
+        _checked, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        arguments = plain(arguments)
+        host = str((task_vars or {}).get("inventory_hostname", "this host"))
+        result["changed"] = False
+        try:
+            made = plan.make_plan(arguments["topology"], arguments["platform"], arguments["policy"], arguments["chassis"])
+        except plan.PlanError as error:
+            result.update(failed=True, msg=f"{host}: cannot be planned: {error}")
+            return result
+        result["plan"] = made
+        errors = findings.errors(made["findings"])
+        if errors and arguments["fail"]:
+            result.update(failed=True, msg=f"{host}: the plan has {len(errors)} error{'s' if len(errors) > 1 else ''}\n{findings.listed(errors)}")
+        return result

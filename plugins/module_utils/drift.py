@@ -1,0 +1,446 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Does a node still agree with its plan? One entry for each knob of the plan, and what else was found on the node.
+
+No I/O. A knob is in sync only if every side it has equals the plan; a side that could not be read is not in sync.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from ansible_collections.inferops.locality.plugins.module_utils import cpulist
+from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
+from ansible_collections.inferops.locality.plugins.module_utils import knobs
+from ansible_collections.inferops.locality.plugins.module_utils import plan as plan_m
+from ansible_collections.inferops.locality.plugins.module_utils import policy as policy_m
+from ansible_collections.inferops.locality.plugins.module_utils import quantity
+
+WRITTEN = "written, not in force"
+
+# Knobs that only the API server shows.
+_CLUSTER_KNOBS = ("node.labels", "node.taints")
+# Values by device: the state has every device, the plan the ones it places.
+_BY_DEVICE = ("irq.affinity", "nic.queues", "nic.rps", "nic.xps")
+_CPU_LISTS = (
+    "kernel.nohz_full", "kernel.irqaffinity", "kernel.rcu_nocbs", "workqueue.cpumask", "irq.default_affinity", "kubelet.reserved_cpus",
+)
+
+
+class DriftError(ValueError):
+    """Plan or state is not of the shape that locality_plan and locality_state return."""
+
+
+def _mapping(value: Any, name: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise DriftError(f"{name} is {policy_m.shown(value)}, wanted a mapping")
+    return value
+
+
+def _sequence(value: Any, name: str) -> Sequence[Any]:
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise DriftError(f"{name} is {policy_m.shown(value)}, wanted a list")
+    return value
+
+
+# -- comparing values
+
+
+def _as_cpus(value: Any) -> Any:
+    """CPU lists are compared as sets; what is no list is compared as it stands."""
+    try:
+        return cpulist.from_list(value) if isinstance(value, str) else value
+    except cpulist.CpuListError:
+        return value
+
+
+def _unset(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(_unset(item) for item in value.values())
+    return value is None or value in ("", [], ())
+
+
+def _hugepages_differ(wanted: Mapping[str, Any], found: Any, whole: bool) -> List[str]:
+    """Sizes whose counts differ; sizes the plan does not name count only where ``whole`` says that the side is ours alone."""
+    found = found or {}
+    result = []
+    for size in sorted(set(wanted) | (set(found) if whole else set())):
+        want = {node: count for node, count in (wanted.get(size) or {}).items() if count}
+        have = {node: count for node, count in (found.get(size) or {}).items() if count}
+        # An old kernel takes a total and deals it evenly; then the plan's counts are all equal.
+        even = set(have) == {"total"} and len(set(want.values())) == 1 and sum(want.values()) == have["total"]
+        if want != have and not even:
+            result.append(size)
+    return result
+
+
+def _equal(knob: str, wanted: Any, found: Any, side: str, ours: bool) -> Tuple[bool, str]:
+    """Whether one side of a knob is as planned, and where it differs if that needs words."""
+    if knob == "kernel.hugepages" and isinstance(wanted, Mapping) and (found is None or isinstance(found, Mapping)):
+        sizes = _hugepages_differ(wanted, found, side == "configured" and ours)
+        return not sizes, f"pages of {', '.join(sizes)}" if sizes else ""
+    if knob in _BY_DEVICE and isinstance(wanted, Mapping):
+        if not isinstance(found, Mapping):
+            return not wanted and _unset(found), ""
+        unread = [device for device in wanted if device not in found]
+        other = [device for device in wanted if device in found and not _device_equal(knob, wanted[device], found[device], side)]
+        # In our own file a device that the plan does not name is a leftover.
+        extra = [device for device in found if device not in wanted and not _unset(found[device])] if side == "configured" else []
+        words = [f"{device} not found" for device in unread] + other + [f"{device} is not in the plan" for device in extra]
+        return not words, ", ".join(words)
+    if knob == "node.labels" and isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        wrong = [key for key in wanted if found.get(key) != wanted[key]]
+        return not wrong, ", ".join(wrong)
+    if knob == "node.taints" and isinstance(found, (list, tuple)):
+        missing = [taint for taint in wanted or [] if taint not in found]
+        return not missing, ", ".join(missing)
+    if knob in _CPU_LISTS:
+        return _as_cpus(wanted) == _as_cpus(found), ""
+    return wanted == found, ""
+
+
+def _device_equal(knob: str, wanted: Any, found: Any, side: str) -> bool:
+    if knob == "nic.queues":
+        return wanted == found
+    want, have = _as_cpus(wanted), _as_cpus(found)
+    if knob == "irq.affinity" and side == "running" and isinstance(want, frozenset) and isinstance(have, frozenset):
+        # Spread over the CPUs, a device with fewer interrupts than CPUs does not use all of them.
+        return have <= want
+    return bool(want == have)
+
+
+# -- entries
+
+
+def _entry(
+    knob: knobs.Knob, wanted: Any, sides: Mapping[str, Any], judged: Sequence[str], source: Optional[str], ours: bool, live: bool,
+) -> Dict[str, Any]:
+    reasons: List[str] = []
+    wrong: List[str] = []
+    for side in judged:
+        if side not in sides:
+            wrong.append(side)
+            reasons.append(f"{side} could not be read")
+            continue
+        same, where = _equal(knob.id, wanted, sides[side], side, ours)
+        if not same:
+            wrong.append(side)
+            what = policy_m.shown(sides[side]) if knob.id == "kubelet.state_files" else ""
+            reasons.append(f"{side} differs" + (f": {where or what}" if where or what else ""))
+    needs = knob.needs
+    if wrong == ["configured"] and "running" in judged and knob.writer:
+        # What runs is right already; writing the file is all there is to do.
+        needs = "live"
+    if not wrong and not live:
+        reasons.append(WRITTEN)
+    return {
+        "knob": knob.id,
+        "wanted": wanted,
+        "running": sides.get("running"),
+        "configured": sides.get("configured"),
+        "in_sync": not wrong,
+        "class": knob.klass,
+        "needs": needs,
+        "source": source,
+        "reason": "; ".join(reasons) or None,
+    }
+
+
+def is_ours(source: Optional[str]) -> bool:
+    """Whether a file (``path`` or ``path:line``) is one that this collection writes."""
+    path = re.sub(r":\d+$", "", source or "")
+    name = path.rsplit("/", 1)[-1]
+    return name.rsplit(".", 1)[0] == knobs.DROP_IN or f"/{knobs.OWNER}/" in path
+
+
+def compare(  # noqa: PLR0917
+    plan: Mapping[str, Any], state: Mapping[str, Any], cluster_state: Optional[Mapping[str, Any]] = None, adopt: bool = False, live: bool = True,
+) -> Dict[str, Any]:
+    """Compare a node with its plan.
+
+    :param plan: what :func:`plan.make_plan` returned.
+    :param state: ``ansible_facts.locality_state`` of the node.
+    :param cluster_state: what the API server knows of it, ``{"labels": {...}, "taints": ["key=value:Effect"]}``; None where nobody asked,
+        and then the knobs that only it shows have no entry.
+    :param adopt: take over keys of ours that stand in files of someone else: these findings become notes.
+    :param live: False below another root, where only the configured side is judged.
+    :returns: ``entries`` (one for each knob that the plan judges, and one for each knob that we wrote earlier and the plan no longer
+        has), ``summary`` (``needs``: the dearest of what the managed knobs that drift need, None without drift; ``count``) and
+        ``findings``.
+    :raises DriftError: plan or state is of another shape.
+    """
+    wanted = _mapping(_mapping(plan, "plan").get("knobs"), "plan.knobs")
+    state = _mapping(state, "state")
+    running, configured = _mapping(state.get("running"), "state.running"), _mapping(state.get("configured"), "state.configured")
+    entries: List[Dict[str, Any]] = []
+    for id, knob in knobs.KNOBS.items():
+        sides: Dict[str, Any] = {}
+        source = None
+        if id in configured:
+            part = _mapping(configured[id], f"state.configured.{id}")
+            sides["configured"], source = part.get("value"), part.get("source")
+        if id in running:
+            sides["running"] = running[id]
+        ours = is_ours(source)
+        judged = [side for side in knob.sides if live or side == "configured"]
+        if id in _CLUSTER_KNOBS:
+            if cluster_state is None or id not in wanted:
+                continue
+            sides = {"running": _mapping(cluster_state, "cluster_state").get(id.partition(".")[2])}
+            judged = ["running"]
+        if id in wanted:
+            if judged:
+                entries.append(_entry(knob, wanted[id], sides, judged, source, ours, live))
+        elif ours and "configured" in judged and id != "runtime.version" and not _unset(sides["configured"]):
+            entry = _entry(knob, None, sides, ["configured"], source, ours, live)
+            entry["reason"] = "written earlier, no longer in the plan"
+            entries.append(entry)
+    drifted = [entry for entry in entries if entry["class"] == "managed" and not entry["in_sync"]]
+    needs = max((entry["needs"] for entry in drifted), key=knobs.NEEDS.index, default=None)
+    found = findings_m.Findings()
+    _foreign(state, wanted, adopt, found)
+    _recipes(_mapping(plan, "plan"), state, adopt, found)
+    for problem in _sequence(state.get("problems"), "state.problems"):
+        if "leaves the root" in str(problem.get("reason")):
+            found.error("root.escape", f"{problem.get('file')}: {problem.get('reason')}", "remove the link, or give the node's real root")
+    return {"entries": entries, "summary": {"needs": needs, "count": len(drifted)}, "findings": found.sorted()}
+
+
+# -- other owners
+
+
+def _foreign(state: Mapping[str, Any], wanted: Mapping[str, Any], adopt: bool, found: findings_m.Findings) -> None:
+    for item in _sequence(state.get("foreign"), "state.foreign"):
+        knob = str(item.get("knob"))
+        if knob not in wanted:
+            continue
+        where = f"{item.get('file')}:{item.get('line')}" if item.get("line") is not None else str(item.get("file"))
+        message = f"{where} sets {knob} to {policy_m.shown(item.get('value'))}"
+        if adopt:
+            found.note(f"foreign.{knob}", f"{message}; locality_adopt takes it over", "")
+        else:
+            found.error(f"foreign.{knob}", message, "remove it there, or set locality_adopt to let this collection take it over")
+
+
+# -- recipes that are wrong wherever they come from
+
+
+class _Recipes:
+    """Findings about settings that break or waste a node.
+
+    One that stands in a file of the operator is an error, since writing our files does not undo it; with ``adopt``, or in a
+    file of ours that someone edited, the run repairs it and it is a warning.
+    """
+
+    def __init__(self, adopt: bool, found: findings_m.Findings) -> None:
+        self.adopt = adopt
+        self.found = found
+
+    def add(self, id: str, message: str, hint: str, sources: Iterable[Optional[str]]) -> None:
+        named = [source for source in sources if source]
+        foreign = [source for source in named if not is_ours(source)]
+        severity = findings_m.ERROR if foreign and not self.adopt else findings_m.WARNING
+        where = f"{', '.join(dict.fromkeys(named))}: " if named else ""
+        self.found.add(severity, f"recipe.{id}", where + message, hint)
+
+
+def _recipes(plan: Mapping[str, Any], state: Mapping[str, Any], adopt: bool, found: findings_m.Findings) -> None:
+    recipes = _Recipes(adopt, found)
+    boot = _mapping(state.get("boot"), "state.boot")
+    kubelet = _mapping(state.get("kubelet"), "state.kubelet")
+    args = {str(flag): [str(value) for value in _sequence(values, f"state.kubelet.args.{flag}")]
+            for flag, values in _mapping(kubelet.get("args"), "state.kubelet.args").items()}
+    sources: Dict[str, List[str]] = {}
+    for item in _sequence(kubelet.get("args_sources"), "state.kubelet.args_sources"):
+        line = f":{item['line']}" if item.get("line") is not None else ""
+        sources.setdefault(str(item.get("flag")), []).append(f"{item.get('file')}{line}")
+    tokens = _tokens(boot)
+    where = [_mapping(boot.get("next_boot"), "state.boot.next_boot").get("source")]
+    _boot_recipes(plan, boot, tokens, where, recipes)
+    _option_recipe(args, sources, recipes)
+    _memory_recipe(plan, args, sources, recipes)
+    _cpu_recipe(plan, args, sources, tokens, where, recipes)
+
+
+def _tokens(boot: Mapping[str, Any]) -> List[str]:
+    """Arguments of the next boot; of the running kernel where the next boot could not be read."""
+    next_args = _mapping(boot.get("next_boot"), "state.boot.next_boot").get("args")
+    if next_args is not None:
+        return [str(token) for token in _sequence(next_args, "state.boot.next_boot.args")]
+    return str(boot.get("command_line") or "").split()
+
+
+def _values(tokens: Iterable[str], key: str) -> List[str]:
+    result = []
+    for token in tokens:
+        name, equals, value = token.partition("=")
+        if equals and name.replace("-", "_") == key:
+            result.append(value)
+    return result
+
+
+def _boot_recipes(plan: Mapping[str, Any], boot: Mapping[str, Any], tokens: List[str], where: List[Optional[str]], recipes: _Recipes) -> None:
+    planned = str(_mapping(plan.get("knobs"), "plan.knobs").get("kernel.isolcpus") or "")
+    bad: List[str] = []
+    for value in _values(tokens, "isolcpus"):
+        try:
+            flags, cpus = cpulist.from_isolcpus(value)
+        except cpulist.CpuListError as error:
+            bad.append(f"isolcpus={value}")
+            recipes.add(
+                "isolcpus_ignored", f"the kernel ignores isolcpus={value} as a whole, so nothing is isolated: {error}",
+                "a comma ends each flag: isolcpus=managed_irq," + (str(plan.get("isolated_cpus") or "<cpus>")), where,
+            )
+            continue
+        if "domain" in flags and cpus and not planned.startswith("domain"):
+            recipes.add(
+                "isolcpus_domain", f"isolcpus={value}: {plan_m.ISOLATED_WARNING}",
+                f"isolcpus=managed_irq,{plan.get('isolated_cpus')} keeps interrupts away and leaves the scheduler's balancing on", where,
+            )
+    for item in _sequence(boot.get("ignored"), "state.boot.ignored"):
+        token = str(item.get("token"))
+        if token not in bad:
+            recipes.add("boot_argument_ignored", f"the kernel ignores {token}: {item.get('reason')}", "correct or remove it", where)
+    for name in _sequence(boot.get("duplicates"), "state.boot.duplicates"):
+        values = _values(tokens, str(name).replace("-", "_"))
+        rule = "the first wins" if name in ("isolcpus", "nohz_full", "default_hugepagesz", "hugepages", "hugepagesz") else "the last wins"
+        recipes.add(
+            "boot_argument_twice", f"{name}= stands more than once on the kernel command line ({', '.join(values) or 'values not known'}): {rule}",
+            "leave one of them", where,
+        )
+    sizes = [token for token in tokens if re.match(r"(hugepagesz|hugepages|default_hugepagesz)=", token)]
+    if sizes and sizes[0].startswith("hugepages="):
+        recipes.add(
+            "hugepages_order", f"{sizes[0]} stands before any hugepagesz= and so belongs to the default size, not to a size that comes after it ({' '.join(sizes)})",
+            "write hugepagesz=1G hugepages=16, each number after its size", where,
+        )
+
+
+def _option_recipe(args: Mapping[str, List[str]], sources: Mapping[str, List[str]], recipes: _Recipes) -> None:
+    flag = "cpu-manager-policy-options"
+    for value in args.get(flag, []):
+        if "," in value:
+            recipes.add(
+                "cpu_manager_options", f"{flag}={value} is one option with a value the kubelet refuses, so it does not start: this flag takes one option, and is not split at commas",
+                "one flag each: " + " ".join(f"{flag}={part}" for part in value.split(",")), sources.get(flag, []),
+            )
+
+
+def _pairs(values: Iterable[str], separator: str = "=") -> Dict[str, str]:
+    """A map flag of the kubelet; given more than once, later keys win."""
+    result: Dict[str, str] = {}
+    for value in values:
+        for part in value.split(","):
+            key, found, text = part.partition(separator)
+            if found:
+                result[key.strip()] = text.strip()
+    return result
+
+
+def _bytes(text: Optional[str]) -> int:
+    return 0 if text is None else quantity.to_bytes(text)
+
+
+def _memory_recipe(plan: Mapping[str, Any], args: Mapping[str, List[str]], sources: Mapping[str, List[str]], recipes: _Recipes) -> None:
+    """The sum of reserved-memory must be system + kube + hard eviction, exactly; only the Static policy looks."""
+    flag = "reserved-memory"
+    if (args.get("memory-manager-policy") or [""])[-1] != "Static":
+        return
+    given: Dict[int, int] = {}
+    try:
+        needed = sum(_bytes(_pairs(args.get(name, [])).get("memory")) for name in ("system-reserved", "kube-reserved"))
+        # RKE2 has no memory.available of its own: without the flag the eviction part is 0.
+        needed += _bytes(_pairs(args.get("eviction-hard", []), "<").get("memory.available"))
+        huge = []
+        for value in args.get(flag, []):
+            for part in filter(None, value.split(";")):
+                node, _colon, limits = part.partition(":")
+                for limit in limits.split(","):
+                    kind, _equals, size = limit.partition("=")
+                    if kind.startswith("hugepages-"):
+                        huge.append(part)
+                    elif kind == "memory":
+                        given[int(node)] = given.get(int(node), 0) + quantity.to_bytes(size)
+    except (quantity.QuantityError, ValueError) as error:
+        recipes.add(
+            "reserved_memory", f"the kubelet's memory reservations cannot be read ({error})", "write 0:memory=6Gi;1:memory=6Gi",
+            [source for name in (flag, "system-reserved", "kube-reserved", "eviction-hard") for source in sources.get(name, [])],
+        )
+        return
+    places = [source for name in (flag, "system-reserved", "kube-reserved") for source in sources.get(name, [])]
+    room: Dict[int, Optional[int]] = {}
+    for node in _sequence(plan.get("numa_nodes"), "plan.numa_nodes"):
+        if node["housekeeping_cpus"] or node["isolated_cpus"]:
+            left = node["allocatable_memory_bytes"]
+            room[int(node["id"])] = None if left is None else left + node["reserved_memory_bytes"]
+    right = plan_m.reserved_memory_value(plan_m.spread_memory(needed, room or {0: None})[0])
+    if huge:
+        recipes.add("reserved_hugepages", f"{flag} reserves huge pages ({', '.join(huge)}), which the kubelet does not take", f"{flag}={right}", places)
+    if sum(given.values()) != needed:
+        recipes.add(
+            "reserved_memory",
+            f"the kubelet does not start: {flag} adds up to {_mi(sum(given.values()))}, needed is {_mi(needed)} (system-reserved + kube-reserved + hard eviction, exactly)",
+            f"right for this machine with these reservations: {flag}={right}", places,
+        )
+
+
+def _mi(size: int) -> str:
+    return plan_m.kubelet_quantity(size)
+
+
+def _cpu_recipe(
+    plan: Mapping[str, Any], args: Mapping[str, List[str]], sources: Mapping[str, List[str]], tokens: List[str], where: List[Optional[str]], recipes: _Recipes,
+) -> None:
+    """Isolated and reserved CPUs must cover all online CPUs and not overlap; reserved ones must not lie on one NUMA node only."""
+    try:
+        online = cpulist.from_list(str(plan.get("housekeeping_cpus") or "")) | cpulist.from_list(str(plan.get("isolated_cpus") or ""))
+    except cpulist.CpuListError as error:
+        raise DriftError(f"plan: {error}") from error
+    flag = "reserved-cpus"
+    if not args.get(flag):
+        return
+    value = args[flag][-1]
+    try:
+        reserved = cpulist.from_kubelet(value)
+    except cpulist.CpuListError as error:
+        recipes.add("reserved_cpus", f"the kubelet does not start with {flag}={value}: {error}", f"{flag}={plan.get('housekeeping_cpus')}", sources.get(flag, []))
+        return
+    isolated: FrozenSet[int] = cpulist.EMPTY
+    for text in _values(tokens, "isolcpus"):
+        try:
+            isolated = isolated or cpulist.from_isolcpus(text)[1]
+        except cpulist.CpuListError:
+            continue
+    places = list(sources.get(flag, [])) + [source for source in where if source]
+    if isolated:
+        uncovered, both = online - isolated - reserved, isolated & reserved
+        if uncovered:
+            recipes.add(
+                "uncovered_cpus", f"CPUs {cpulist.to_list(uncovered)} are neither isolated (isolcpus: {cpulist.to_list(isolated)}) nor reserved ({flag}: {value})",
+                f"isolate {cpulist.to_list(online - reserved)}, all that is not reserved", places,
+            )
+        if both:
+            recipes.add(
+                "overlapping_cpus", f"CPUs {cpulist.to_list(both)} are isolated (isolcpus: {cpulist.to_list(isolated)}) and reserved ({flag}: {value}) at once",
+                f"isolate {cpulist.to_list(online - reserved)}, all that is not reserved", places,
+            )
+    homes = {node["id"]: cpulist.from_list(node["housekeeping_cpus"]) | cpulist.from_list(node["isolated_cpus"]) for node in plan.get("numa_nodes") or []}
+    without = [node for node, cpus in homes.items() if cpus and not cpus & reserved]
+    if without and reserved:
+        having = [str(node) for node, cpus in homes.items() if cpus & reserved]
+        nics = [nic for node in plan.get("numa_nodes") or [] if node["id"] in without for nic in node["nics"]]
+        recipes.add(
+            "one_numa_node",
+            f"{flag}={value} lies on NUMA node {', '.join(having)} only; NUMA node {', '.join(map(str, without))} has no housekeeping CPU, so every interrupt "
+            "of a device there crosses to another NUMA node" + (f" (NICs {', '.join(nics)})" if nics else ""),
+            f"{flag}={plan.get('housekeeping_cpus')}", sources.get(flag, []),
+        )
+
+
+__all__ = ("WRITTEN", "DriftError", "compare", "is_ours")
