@@ -1,0 +1,51 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Filters of the playbooks and of the role observe: what drifts, what refuses a host, what a run did."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.inferops.locality.plugins.plugin_utils import report
+
+
+def _mapping(value: Any, name: str) -> Any:
+    if not hasattr(value, "get"):
+        raise AnsibleFilterError(f"{name}: the input must be a mapping, not {type(value).__name__}")
+    return value
+
+
+def locality_drifting(drift: Any, layers: Any = None) -> Any:
+    return report.drifting(_mapping(drift, "locality_drifting"), layers)
+
+
+def locality_layers(run_tags: Any, skip_tags: Any = ()) -> Any:
+    return report.layers(run_tags, skip_tags)
+
+
+def locality_refusal(result: Any) -> Any:
+    return report.refusal(_mapping(result, "locality_refusal"))
+
+
+def locality_proof(result: Any) -> Any:
+    return report.proof(_mapping(result, "locality_proof"))
+
+
+def locality_results(hostvars: Any, hosts: Any) -> Any:
+    return report.results(_mapping(hostvars, "locality_results"), hosts)
+
+
+class FilterModule:
+    """Filters of this file."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "locality_drifting": locality_drifting,
+            "locality_layers": locality_layers,
+            "locality_proof": locality_proof,
+            "locality_refusal": locality_refusal,
+            "locality_results": locality_results,
+        }
