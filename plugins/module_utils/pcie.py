@@ -402,6 +402,8 @@ class _Reader:
 
     def _below(self, directory: str) -> None:
         for name in self.sysroot.listdir(directory):
+            if ":" not in name:
+                continue
             function = bool(_ADDRESS.match(name))
             if (function or _HOST_BRIDGE.match(name)) and self.sysroot.readlink(f"{directory}/{name}") is None:
                 if function:
