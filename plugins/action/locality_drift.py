@@ -12,17 +12,18 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.locality.plugins.module_utils import drift, findings
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
+# Of the mappings only the presence is checked here: what is wrong in them the logic says better.
 ARGUMENTS = {
-    "plan": {"type": "dict", "required": True},
-    "state": {"type": "dict", "required": True},
-    "cluster_state": {"type": "dict"},
+    "plan": {"type": "raw", "required": True},
+    "state": {"type": "raw", "required": True},
+    "cluster_state": {"type": "raw"},
     "adopt": {"type": "bool", "default": False},
     "live": {"type": "bool", "default": True},
     "fail": {"type": "bool", "default": False},
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]
+class ActionModule(ActionBase):
     """Runs without a connection and changes nothing, in check mode too."""
 
     TRANSFERS_FILES = False

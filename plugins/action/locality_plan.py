@@ -12,17 +12,17 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.locality.plugins.module_utils import findings, plan
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
+# Of the mappings only the presence is checked here: what is wrong in them the logic says better.
 ARGUMENTS = {
-    "topology": {"type": "dict", "required": True},
-    "platform": {"type": "dict", "required": True},
-    # The planner names every wrong key of these two, so they are not checked here.
+    "topology": {"type": "raw", "required": True},
+    "platform": {"type": "raw", "required": True},
     "policy": {"type": "raw", "default": {}},
     "chassis": {"type": "raw"},
     "fail": {"type": "bool", "default": True},
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]
+class ActionModule(ActionBase):
     """Runs without a connection and changes nothing, in check mode too."""
 
     TRANSFERS_FILES = False

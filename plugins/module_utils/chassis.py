@@ -30,14 +30,17 @@ def _speed_gbps(device: Mapping[str, Any]) -> Optional[float]:
 
 
 def _differs(found: findings_m.Findings, key: str, seen: Any, wanted: Any, hint: str) -> None:
-    found.error(f"chassis.{key.split('.')[0].split('[')[0]}", f"locality_chassis.{key}: found {seen}, wanted {wanted}", hint)
+    found.error(f"chassis.{key.split('.', maxsplit=1)[0].split('[', maxsplit=1)[0]}", f"locality_chassis.{key}: found {seen}, wanted {wanted}", hint)
 
 
 def _count(found: findings_m.Findings, key: str, devices: List[Mapping[str, Any]], wanted: int) -> None:
     if len(devices) != wanted:
         names = ", ".join(str(device["address"]) for device in devices)
         _differs(
-            found, key, f"{len(devices)}" + (f" ({names})" if names else ""), wanted,
+            found,
+            key,
+            f"{len(devices)}" + (f" ({names})" if names else ""),
+            wanted,
             "look for a card that is missing, dead or in another slot; or correct the chassis",
         )
 
@@ -59,10 +62,19 @@ def compare(topology: Mapping[str, Any], chassis: Any) -> List[Dict[str, str]]:
     cores = topology.get("cores") or []
 
     if "sockets" in expected and len(topology.get("sockets") or []) != expected["sockets"]:
-        _differs(found, "sockets", len(topology.get("sockets") or []), expected["sockets"], "look for a processor that is missing or disabled; or correct the chassis")
+        _differs(
+            found,
+            "sockets",
+            len(topology.get("sockets") or []),
+            expected["sockets"],
+            "look for a processor that is missing or disabled; or correct the chassis",
+        )
     if "threads_per_core" in expected and cpus.get("threads_per_core") != expected["threads_per_core"]:
         _differs(
-            found, "threads_per_core", f"{policy_m.shown(cpus.get('threads_per_core'))} (SMT {cpus.get('smt') or 'unknown'})", expected["threads_per_core"],
+            found,
+            "threads_per_core",
+            f"{policy_m.shown(cpus.get('threads_per_core'))} (SMT {cpus.get('smt') or 'unknown'})",
+            expected["threads_per_core"],
             "look at SMT in the firmware and at nosmt on the kernel command line; or correct the chassis",
         )
     if "cores" in expected and len(cores) != expected["cores"]:
@@ -74,7 +86,10 @@ def compare(topology: Mapping[str, Any], chassis: Any) -> List[Dict[str, str]]:
         node = numa_nodes.get(id)
         if node is None:
             _differs(
-                found, f"numa_nodes.{id}", f"NUMA nodes {', '.join(numa_nodes) or 'none'}", f"a NUMA node {id}",
+                found,
+                f"numa_nodes.{id}",
+                f"NUMA nodes {', '.join(numa_nodes) or 'none'}",
+                f"a NUMA node {id}",
                 "look at the firmware's NUMA settings (SNC, NPS); or correct the chassis",
             )
             continue
@@ -83,7 +98,10 @@ def compare(topology: Mapping[str, Any], chassis: Any) -> List[Dict[str, str]]:
         extra = [id for id in numa_nodes if id not in expected["numa_nodes"]]
         if extra:
             _differs(
-                found, "numa_nodes", f"NUMA nodes {', '.join(numa_nodes)}", f"only {', '.join(expected['numa_nodes'])}",
+                found,
+                "numa_nodes",
+                f"NUMA nodes {', '.join(numa_nodes)}",
+                f"only {', '.join(expected['numa_nodes'])}",
                 "look at the firmware's NUMA settings (SNC, NPS); or add the others to the chassis",
             )
     _nics(topology, expected.get("nics") or [], found)
@@ -91,7 +109,12 @@ def compare(topology: Mapping[str, Any], chassis: Any) -> List[Dict[str, str]]:
 
 
 def _numa_node(
-    topology: Mapping[str, Any], id: str, node: Mapping[str, Any], part: Mapping[str, Any], tolerance: float, found: findings_m.Findings,
+    topology: Mapping[str, Any],
+    id: str,
+    node: Mapping[str, Any],
+    part: Mapping[str, Any],
+    tolerance: float,
+    found: findings_m.Findings,
 ) -> None:
     key = f"numa_nodes.{id}"
     if "memory" in part:
@@ -100,7 +123,10 @@ def _numa_node(
             _differs(found, f"{key}.memory", "unknown", part["memory"], "see the problems of numa_topology")
         elif abs(seen - wanted) * 100 > tolerance * wanted:
             _differs(
-                found, f"{key}.memory", f"{_gib(seen)} ({(seen - wanted) * 100 / wanted:+.1f} %)", f"{part['memory']} within {tolerance:g} %",
+                found,
+                f"{key}.memory",
+                f"{_gib(seen)} ({(seen - wanted) * 100 / wanted:+.1f} %)",
+                f"{part['memory']} within {tolerance:g} %",
                 "look for a memory module that is missing or mapped out; or correct the chassis",
             )
     if "cores" in part:
@@ -121,14 +147,20 @@ def _nics(topology: Mapping[str, Any], wanted: List[Mapping[str, Any]], found: f
         device = there.get(slot)
         if device is None:
             _differs(
-                found, f"nics[{index}].slot", f"NICs in {', '.join(there) or 'no slot'}", f"a NIC in {slot}",
+                found,
+                f"nics[{index}].slot",
+                f"NICs in {', '.join(there) or 'no slot'}",
+                f"a NIC in {slot}",
                 "look for a card that is missing, dead or in another slot; or correct the chassis",
             )
         elif "speed_gbps" in nic:
             speed = _speed_gbps(device)
             if speed is None or speed != nic["speed_gbps"]:
                 _differs(
-                    found, f"nics[{index}].speed_gbps", "no link" if speed is None else f"{speed:g} on {slot}", f"{nic['speed_gbps']:g}",
+                    found,
+                    f"nics[{index}].speed_gbps",
+                    "no link" if speed is None else f"{speed:g} on {slot}",
+                    f"{nic['speed_gbps']:g}",
                     "look at the cable, the port and the switch; or correct the chassis",
                 )
 

@@ -25,7 +25,12 @@ _CLUSTER_KNOBS = ("node.labels", "node.taints")
 # Values by device: the state has every device, the plan the ones it places.
 _BY_DEVICE = ("irq.affinity", "nic.queues", "nic.rps", "nic.xps")
 _CPU_LISTS = (
-    "kernel.nohz_full", "kernel.irqaffinity", "kernel.rcu_nocbs", "workqueue.cpumask", "irq.default_affinity", "kubelet.reserved_cpus",
+    "kernel.nohz_full",
+    "kernel.irqaffinity",
+    "kernel.rcu_nocbs",
+    "workqueue.cpumask",
+    "irq.default_affinity",
+    "kubelet.reserved_cpus",
 )
 
 
@@ -119,7 +124,13 @@ def _device_equal(knob: str, wanted: Any, found: Any, side: str) -> bool:
 
 
 def _entry(
-    knob: knobs.Knob, wanted: Any, sides: Mapping[str, Any], judged: Sequence[str], source: Optional[str], ours: bool, live: bool,
+    knob: knobs.Knob,
+    wanted: Any,
+    sides: Mapping[str, Any],
+    judged: Sequence[str],
+    source: Optional[str],
+    ours: bool,
+    live: bool,
 ) -> Dict[str, Any]:
     reasons: List[str] = []
     wrong: List[str] = []
@@ -160,7 +171,11 @@ def is_ours(source: Optional[str]) -> bool:
 
 
 def compare(  # noqa: PLR0917
-    plan: Mapping[str, Any], state: Mapping[str, Any], cluster_state: Optional[Mapping[str, Any]] = None, adopt: bool = False, live: bool = True,
+    plan: Mapping[str, Any],
+    state: Mapping[str, Any],
+    cluster_state: Optional[Mapping[str, Any]] = None,
+    adopt: bool = False,
+    live: bool = True,
 ) -> Dict[str, Any]:
     """Compare a node with its plan.
 
@@ -175,8 +190,10 @@ def compare(  # noqa: PLR0917
         ``findings``.
     :raises DriftError: plan or state is of another shape.
     """
-    wanted = _mapping(_mapping(plan, "plan").get("knobs"), "plan.knobs")
-    state = _mapping(state, "state")
+    for name, value in (("plan", plan), ("state", state)):
+        if not isinstance(value, Mapping):
+            raise DriftError(f"{name} is {policy_m.shown(value)}, wanted a mapping")
+    wanted = _mapping(plan.get("knobs"), "plan.knobs")
     running, configured = _mapping(state.get("running"), "state.running"), _mapping(state.get("configured"), "state.configured")
     entries: List[Dict[str, Any]] = []
     for id, knob in knobs.KNOBS.items():
@@ -205,7 +222,7 @@ def compare(  # noqa: PLR0917
     needs = max((entry["needs"] for entry in drifted), key=knobs.NEEDS.index, default=None)
     found = findings_m.Findings()
     _foreign(state, wanted, adopt, found)
-    _recipes(_mapping(plan, "plan"), state, adopt, found)
+    _recipes(plan, state, adopt, found)
     for problem in _sequence(state.get("problems"), "state.problems"):
         if "leaves the root" in str(problem.get("reason")):
             found.error("root.escape", f"{problem.get('file')}: {problem.get('reason')}", "remove the link, or give the node's real root")
@@ -254,8 +271,10 @@ def _recipes(plan: Mapping[str, Any], state: Mapping[str, Any], adopt: bool, fou
     recipes = _Recipes(adopt, found)
     boot = _mapping(state.get("boot"), "state.boot")
     kubelet = _mapping(state.get("kubelet"), "state.kubelet")
-    args = {str(flag): [str(value) for value in _sequence(values, f"state.kubelet.args.{flag}")]
-            for flag, values in _mapping(kubelet.get("args"), "state.kubelet.args").items()}
+    args = {
+        str(flag): [str(value) for value in _sequence(values, f"state.kubelet.args.{flag}")]
+        for flag, values in _mapping(kubelet.get("args"), "state.kubelet.args").items()
+    }
     sources: Dict[str, List[str]] = {}
     for item in _sequence(kubelet.get("args_sources"), "state.kubelet.args_sources"):
         line = f":{item['line']}" if item.get("line") is not None else ""
@@ -294,14 +313,18 @@ def _boot_recipes(plan: Mapping[str, Any], boot: Mapping[str, Any], tokens: List
         except cpulist.CpuListError as error:
             bad.append(f"isolcpus={value}")
             recipes.add(
-                "isolcpus_ignored", f"the kernel ignores isolcpus={value} as a whole, so nothing is isolated: {error}",
-                "a comma ends each flag: isolcpus=managed_irq," + (str(plan.get("isolated_cpus") or "<cpus>")), where,
+                "isolcpus_ignored",
+                f"the kernel ignores isolcpus={value} as a whole, so nothing is isolated: {error}",
+                "a comma ends each flag: isolcpus=managed_irq," + (str(plan.get("isolated_cpus") or "<cpus>")),
+                where,
             )
             continue
         if "domain" in flags and cpus and not planned.startswith("domain"):
             recipes.add(
-                "isolcpus_domain", f"isolcpus={value}: {plan_m.ISOLATED_WARNING}",
-                f"isolcpus=managed_irq,{plan.get('isolated_cpus')} keeps interrupts away and leaves the scheduler's balancing on", where,
+                "isolcpus_domain",
+                f"isolcpus={value}: {plan_m.ISOLATED_WARNING}",
+                f"isolcpus=managed_irq,{plan.get('isolated_cpus')} keeps interrupts away and leaves the scheduler's balancing on",
+                where,
             )
     for item in _sequence(boot.get("ignored"), "state.boot.ignored"):
         token = str(item.get("token"))
@@ -311,14 +334,18 @@ def _boot_recipes(plan: Mapping[str, Any], boot: Mapping[str, Any], tokens: List
         values = _values(tokens, str(name).replace("-", "_"))
         rule = "the first wins" if name in ("isolcpus", "nohz_full", "default_hugepagesz", "hugepages", "hugepagesz") else "the last wins"
         recipes.add(
-            "boot_argument_twice", f"{name}= stands more than once on the kernel command line ({', '.join(values) or 'values not known'}): {rule}",
-            "leave one of them", where,
+            "boot_argument_twice",
+            f"{name}= stands more than once on the kernel command line ({', '.join(values) or 'values not known'}): {rule}",
+            "leave one of them",
+            where,
         )
     sizes = [token for token in tokens if re.match(r"(hugepagesz|hugepages|default_hugepagesz)=", token)]
     if sizes and sizes[0].startswith("hugepages="):
         recipes.add(
-            "hugepages_order", f"{sizes[0]} stands before any hugepagesz= and so belongs to the default size, not to a size that comes after it ({' '.join(sizes)})",
-            "write hugepagesz=1G hugepages=16, each number after its size", where,
+            "hugepages_order",
+            f"{sizes[0]} stands before any hugepagesz= and so belongs to the default size, not to a size that comes after it ({' '.join(sizes)})",
+            "write hugepagesz=1G hugepages=16, each number after its size",
+            where,
         )
 
 
@@ -327,8 +354,11 @@ def _option_recipe(args: Mapping[str, List[str]], sources: Mapping[str, List[str
     for value in args.get(flag, []):
         if "," in value:
             recipes.add(
-                "cpu_manager_options", f"{flag}={value} is one option with a value the kubelet refuses, so it does not start: this flag takes one option, and is not split at commas",
-                "one flag each: " + " ".join(f"{flag}={part}" for part in value.split(",")), sources.get(flag, []),
+                "cpu_manager_options",
+                f"{flag}={value} is one option with a value the kubelet refuses, so it does not start: this flag takes one option, and is not "
+                "split at commas",
+                "one flag each: " + " ".join(f"{flag}={part}" for part in value.split(",")),
+                sources.get(flag, []),
             )
 
 
@@ -369,7 +399,9 @@ def _memory_recipe(plan: Mapping[str, Any], args: Mapping[str, List[str]], sourc
                         given[int(node)] = given.get(int(node), 0) + quantity.to_bytes(size)
     except (quantity.QuantityError, ValueError) as error:
         recipes.add(
-            "reserved_memory", f"the kubelet's memory reservations cannot be read ({error})", "write 0:memory=6Gi;1:memory=6Gi",
+            "reserved_memory",
+            f"the kubelet's memory reservations cannot be read ({error})",
+            "write 0:memory=6Gi;1:memory=6Gi",
             [source for name in (flag, "system-reserved", "kube-reserved", "eviction-hard") for source in sources.get(name, [])],
         )
         return
@@ -381,12 +413,16 @@ def _memory_recipe(plan: Mapping[str, Any], args: Mapping[str, List[str]], sourc
             room[int(node["id"])] = None if left is None else left + node["reserved_memory_bytes"]
     right = plan_m.reserved_memory_value(plan_m.spread_memory(needed, room or {0: None})[0])
     if huge:
-        recipes.add("reserved_hugepages", f"{flag} reserves huge pages ({', '.join(huge)}), which the kubelet does not take", f"{flag}={right}", places)
+        recipes.add(
+            "reserved_hugepages", f"{flag} reserves huge pages ({', '.join(huge)}), which the kubelet does not take", f"{flag}={right}", places
+        )
     if sum(given.values()) != needed:
         recipes.add(
             "reserved_memory",
-            f"the kubelet does not start: {flag} adds up to {_mi(sum(given.values()))}, needed is {_mi(needed)} (system-reserved + kube-reserved + hard eviction, exactly)",
-            f"right for this machine with these reservations: {flag}={right}", places,
+            f"the kubelet does not start: {flag} adds up to {_mi(sum(given.values()))}, needed is {_mi(needed)} (system-reserved + kube-reserved "
+            "+ hard eviction, exactly)",
+            f"right for this machine with these reservations: {flag}={right}",
+            places,
         )
 
 
@@ -395,7 +431,12 @@ def _mi(size: int) -> str:
 
 
 def _cpu_recipe(
-    plan: Mapping[str, Any], args: Mapping[str, List[str]], sources: Mapping[str, List[str]], tokens: List[str], where: List[Optional[str]], recipes: _Recipes,
+    plan: Mapping[str, Any],
+    args: Mapping[str, List[str]],
+    sources: Mapping[str, List[str]],
+    tokens: List[str],
+    where: List[Optional[str]],
+    recipes: _Recipes,
 ) -> None:
     """Isolated and reserved CPUs must cover all online CPUs and not overlap; reserved ones must not lie on one NUMA node only."""
     try:
@@ -409,7 +450,12 @@ def _cpu_recipe(
     try:
         reserved = cpulist.from_kubelet(value)
     except cpulist.CpuListError as error:
-        recipes.add("reserved_cpus", f"the kubelet does not start with {flag}={value}: {error}", f"{flag}={plan.get('housekeeping_cpus')}", sources.get(flag, []))
+        recipes.add(
+            "reserved_cpus",
+            f"the kubelet does not start with {flag}={value}: {error}",
+            f"{flag}={plan.get('housekeeping_cpus')}",
+            sources.get(flag, []),
+        )
         return
     isolated: FrozenSet[int] = cpulist.EMPTY
     for text in _values(tokens, "isolcpus"):
@@ -422,24 +468,32 @@ def _cpu_recipe(
         uncovered, both = online - isolated - reserved, isolated & reserved
         if uncovered:
             recipes.add(
-                "uncovered_cpus", f"CPUs {cpulist.to_list(uncovered)} are neither isolated (isolcpus: {cpulist.to_list(isolated)}) nor reserved ({flag}: {value})",
-                f"isolate {cpulist.to_list(online - reserved)}, all that is not reserved", places,
+                "uncovered_cpus",
+                f"CPUs {cpulist.to_list(uncovered)} are neither isolated (isolcpus: {cpulist.to_list(isolated)}) nor reserved ({flag}: {value})",
+                f"isolate {cpulist.to_list(online - reserved)}, all that is not reserved",
+                places,
             )
         if both:
             recipes.add(
-                "overlapping_cpus", f"CPUs {cpulist.to_list(both)} are isolated (isolcpus: {cpulist.to_list(isolated)}) and reserved ({flag}: {value}) at once",
-                f"isolate {cpulist.to_list(online - reserved)}, all that is not reserved", places,
+                "overlapping_cpus",
+                f"CPUs {cpulist.to_list(both)} are isolated (isolcpus: {cpulist.to_list(isolated)}) and reserved ({flag}: {value}) at once",
+                f"isolate {cpulist.to_list(online - reserved)}, all that is not reserved",
+                places,
             )
-    homes = {node["id"]: cpulist.from_list(node["housekeeping_cpus"]) | cpulist.from_list(node["isolated_cpus"]) for node in plan.get("numa_nodes") or []}
+    homes = {
+        node["id"]: cpulist.from_list(node["housekeeping_cpus"]) | cpulist.from_list(node["isolated_cpus"]) for node in plan.get("numa_nodes") or []
+    }
     without = [node for node, cpus in homes.items() if cpus and not cpus & reserved]
     if without and reserved:
         having = [str(node) for node, cpus in homes.items() if cpus & reserved]
         nics = [nic for node in plan.get("numa_nodes") or [] if node["id"] in without for nic in node["nics"]]
         recipes.add(
             "one_numa_node",
-            f"{flag}={value} lies on NUMA node {', '.join(having)} only; NUMA node {', '.join(map(str, without))} has no housekeeping CPU, so every interrupt "
+            f"{flag}={value} lies on NUMA node {', '.join(having)} only; NUMA node {', '.join(map(str, without))} has no housekeeping CPU, so "
+            "every interrupt "
             "of a device there crosses to another NUMA node" + (f" (NICs {', '.join(nics)})" if nics else ""),
-            f"{flag}={plan.get('housekeeping_cpus')}", sources.get(flag, []),
+            f"{flag}={plan.get('housekeeping_cpus')}",
+            sources.get(flag, []),
         )
 
 

@@ -183,9 +183,16 @@ def read_machine(topology: Mapping[str, Any]) -> Machine:
     gone = (present - online) if present else offline
     incomplete = frozenset(core for core in cores if gone and len(core.cpus) < threads)
     return Machine(
-        online=online, possible=possible, cores=tuple(cores), numa_nodes=numa_nodes,
-        groups={key: tuple(groups[key]) for key in sorted(groups)}, unplaced=tuple(unplaced), incomplete=incomplete,
-        threads=threads, devices=devices, relations=_part(topology, "relations", dict),
+        online=online,
+        possible=possible,
+        cores=tuple(cores),
+        numa_nodes=numa_nodes,
+        groups={key: tuple(groups[key]) for key in sorted(groups)},
+        unplaced=tuple(unplaced),
+        incomplete=incomplete,
+        threads=threads,
+        devices=devices,
+        relations=_part(topology, "relations", dict),
     )
 
 
@@ -208,10 +215,11 @@ def _quotas(machine: Machine, form: Mapping[str, Any], found: findings_m.Finding
         if share == 0:
             found.error(
                 "housekeeping.too_few_cores",
-                f"housekeeping.cores: found {asked}, wanted at least {len(nodes)}: each of the {len(nodes)} NUMA nodes with CPUs needs a housekeeping core",
+                f"housekeeping.cores: found {asked}, wanted at least {len(nodes)}: each of the {len(nodes)} NUMA nodes with CPUs needs a "
+                "housekeeping core",
                 f"set cores to {len(nodes)} or more",
             )
-            quotas = {node: 1 for node in nodes}
+            quotas = dict.fromkeys(nodes, 1)
     else:
         key = "profile"
         wanted = policy_m.PROFILES[form["profile"]]
@@ -226,14 +234,15 @@ def _quotas(machine: Machine, form: Mapping[str, Any], found: findings_m.Finding
                 f"housekeeping.profile: {form['profile']} wants {wanted} CPUs in whole cores, found {there} on the whole machine",
                 "choose a smaller profile or cores_per_numa_node",
             )
-            return {node: 1 for node in nodes}
-        quotas = {node: count for node in nodes}
+            return dict.fromkeys(nodes, 1)
+        quotas = dict.fromkeys(nodes, count)
     for node in nodes:
         there = len(machine.whole(node))
         if quotas[node] > there:
             found.error(
                 "housekeeping.too_many_cores",
-                f"housekeeping.{key}: wanted {_plural(quotas[node], 'housekeeping core')} on NUMA node {node}, found {_plural(there, 'whole core')} there",
+                f"housekeeping.{key}: wanted {_plural(quotas[node], 'housekeeping core')} on NUMA node {node}, found "
+                f"{_plural(there, 'whole core')} there",
                 f"ask for at most {min(len(machine.whole(each)) for each in nodes)} on each NUMA node",
             )
     return quotas
@@ -259,25 +268,29 @@ def _listed(machine: Machine, text: str, must: FrozenSet[int], found: findings_m
     off = (asked - beyond) - machine.online
     if off:
         found.error(
-            "housekeeping.offline_cpu", f"{key}: CPUs {cpulist.to_list(off)} are offline, wanted online CPUs {cpulist.to_list(machine.online)}",
+            "housekeeping.offline_cpu",
+            f"{key}: CPUs {cpulist.to_list(off)} are offline, wanted online CPUs {cpulist.to_list(machine.online)}",
             "remove them from the list, or bring them online",
         )
     asked &= machine.online
     split = [core for core in machine.cores if core.cpus & asked and not core.cpus <= asked]
     whole = asked | frozenset(cpu for core in split for cpu in core.cpus) | must
-    right = f"the completed list is \"{cpulist.to_list(whole)}\""
+    right = f'the completed list is "{cpulist.to_list(whole)}"'
     if split:
         found.error(
             "housekeeping.split_core",
-            f"{key}: found a part of the cores " + ", ".join(cpulist.to_list(core.cpus) for core in split[:16])
-            + (f" and {len(split) - 16} more" if len(split) > 16 else "") + ", wanted whole cores with all their siblings",
+            f"{key}: found a part of the cores "
+            + ", ".join(cpulist.to_list(core.cpus) for core in split[:16])
+            + (f" and {len(split) - 16} more" if len(split) > 16 else "")
+            + ", wanted whole cores with all their siblings",
             right,
         )
     zero = [core for core in machine.cores if 0 in core.cpus and 0 not in asked]
     if zero:
         found.error(
             "housekeeping.cpu0_isolated",
-            f"{key}: CPU 0 is not in the list, wanted its core {cpulist.to_list(zero[0].cpus)}: the boot CPU keeps time and takes interrupts whatever is asked",
+            f"{key}: CPU 0 is not in the list, wanted its core {cpulist.to_list(zero[0].cpus)}: the boot CPU keeps time and takes interrupts "
+            "whatever is asked",
             right,
         )
     halves = [core for core in sorted(machine.incomplete, key=lambda core: core.id) if not core.cpus & asked and 0 not in core.cpus]
@@ -285,7 +298,8 @@ def _listed(machine: Machine, text: str, must: FrozenSet[int], found: findings_m
         found.error(
             "housekeeping.incomplete_core",
             f"{key}: cores {', '.join(cpulist.to_list(core.cpus) for core in halves)} have a sibling offline and are not in the list; "
-            "they can never be handed out whole", right,
+            "they can never be handed out whole",
+            right,
         )
     without = [node for node, cores in machine.groups.items() if not any(core.cpus & whole for core in cores)]
     if without and whole:
@@ -293,7 +307,8 @@ def _listed(machine: Machine, text: str, must: FrozenSet[int], found: findings_m
         nics = [str(device["address"]) for device in machine.devices if _is_nic(device) and device.get("numa_node") in without]
         found.warning(
             "housekeeping.numa_node_without",
-            f"{key}: {cpulist.to_list(whole)} lies on NUMA node {', '.join(map(str, having))} only; NUMA node {', '.join(map(str, without))} has no housekeeping CPU, "
+            f"{key}: {cpulist.to_list(whole)} lies on NUMA node {', '.join(map(str, having))} only; NUMA node {', '.join(map(str, without))} has "
+            "no housekeeping CPU, "
             "so every interrupt of a device there crosses to another NUMA node" + (f" (NICs {', '.join(nics)})" if nics else ""),
             "add a core of each NUMA node, such as " + ", ".join(cpulist.to_list(machine.groups[node][0].cpus) for node in without),
         )
@@ -317,7 +332,8 @@ def _housekeeping(machine: Machine, form: Mapping[str, Any], found: findings_m.F
         empty = [node for node, cores in machine.groups.items() if not any(core.cpus - result for core in cores)]
         if empty:
             found.warning(
-                "housekeeping.whole_numa_node", f"NUMA node {', '.join(map(str, empty))} is housekeeping as a whole and has no CPU for pods",
+                "housekeeping.whole_numa_node",
+                f"NUMA node {', '.join(map(str, empty))} is housekeeping as a whole and has no CPU for pods",
                 "ask for fewer housekeeping cores if pods should run there",
             )
     return result
@@ -387,7 +403,8 @@ def _hugepages(machine: Machine, wanted: Mapping[str, Mapping[str, int]], found:
         known = sorted({each for node in nodes.values() for each in (node.get("hugepages") or {})}, key=quantity.to_bytes)
         if known and size not in known:
             found.error(
-                "hugepages.no_such_size", f"hugepages.{size}: this machine has no pages of that size, found {', '.join(known)}",
+                "hugepages.no_such_size",
+                f"hugepages.{size}: this machine has no pages of that size, found {', '.join(known)}",
                 "use a size the kernel offers",
             )
             continue
@@ -395,7 +412,8 @@ def _hugepages(machine: Machine, wanted: Mapping[str, Mapping[str, int]], found:
             node = int(key)
             if node not in nodes:
                 found.error(
-                    "hugepages.no_such_numa_node", f"hugepages.{size}.{key}: there is no NUMA node {key}, found {', '.join(map(str, nodes)) or 'none'}",
+                    "hugepages.no_such_numa_node",
+                    f"hugepages.{size}.{key}: there is no NUMA node {key}, found {', '.join(map(str, nodes)) or 'none'}",
                     "use the ids of this machine's NUMA nodes",
                 )
             elif count:
@@ -417,28 +435,32 @@ def _memory(machine: Machine, policy: Mapping[str, Any], found: findings_m.Findi
             short = True
             found.error(
                 "hugepages.too_many",
-                f"hugepages: NUMA node {id} is asked for {_pages(hugepages[id])}, {_mi(huge)} in all, and has {_mi(size)} of memory", "ask for fewer pages",
+                f"hugepages: NUMA node {id} is asked for {_pages(hugepages[id])}, {_mi(huge)} in all, and has {_mi(size)} of memory",
+                "ask for fewer pages",
             )
         if id in machine.groups:
             room[id] = None if size is None else size - huge
             if size is None:
                 found.warning(
-                    "memory.unknown", f"the memory of NUMA node {id} could not be read; whether its share of the reserved memory fits is not known",
+                    "memory.unknown",
+                    f"the memory of NUMA node {id} could not be read; whether its share of the reserved memory fits is not known",
                     "see the problems of numa_topology",
                 )
     if not machine.numa_nodes and machine.online:
         if policy["kubelet"]["memory_manager_policy"] == "Static":
             found.error(
                 "memory.no_numa_node",
-                "kubelet.memory_manager_policy: found Static, but the kernel shows no NUMA node (/sys/devices/system/node), so the kubelet knows no memory to manage",
-                "set kubelet.memory_manager_policy to \"None\"",
+                "kubelet.memory_manager_policy: found Static, but the kernel shows no NUMA node (/sys/devices/system/node), so the kubelet "
+                "knows no memory to manage",
+                'set kubelet.memory_manager_policy to "None"',
             )
         room = {0: None}
     reserved, left = spread_memory(total, room)
     if left and room and not short:
         found.error(
             "memory.does_not_fit",
-            f"reserved memory: wanted {_mi(total)} (system {asked['system_reserved']}, kube {asked['kube_reserved']}, hard eviction {asked['eviction_hard']}), "
+            f"reserved memory: wanted {_mi(total)} (system {asked['system_reserved']}, kube {asked['kube_reserved']}, hard eviction "
+            f"{asked['eviction_hard']}), "
             f"found room for {_mi(total - left)} on the NUMA nodes with CPUs after their hugepages: "
             + ", ".join(f"node {node} {_mi(max(0, size))}" for node, size in room.items() if size is not None),
             "ask for fewer hugepages or reserve less",
@@ -447,7 +469,8 @@ def _memory(machine: Machine, policy: Mapping[str, Any], found: findings_m.Findi
         bare = [node for node, size in room.items() if size is not None and reserved.get(node, 0) and size == reserved[node]]
         if bare:
             found.warning(
-                "memory.nothing_left", f"NUMA node {', '.join(map(str, bare))} has no memory left for pods after its hugepages and reserved memory",
+                "memory.nothing_left",
+                f"NUMA node {', '.join(map(str, bare))} has no memory left for pods after its hugepages and reserved memory",
                 "ask for fewer hugepages or reserve less",
             )
     return _Memory(hugepages, huge_bytes, reserved, total)
@@ -489,7 +512,7 @@ def _irq_cpus(machine: Machine, device: Mapping[str, Any], housekeeping: FrozenS
 def _pairs(machine: Machine) -> Tuple[List[Dict[str, Any]], List[str]]:
     """The nearest NIC of each GPU; among equally near ones the one that serves the fewest GPUs so far, then the lowest address."""
     nics = [str(device["address"]) for device in machine.devices if _is_nic(device)]
-    used = {nic: 0 for nic in nics}
+    used = dict.fromkeys(nics, 0)
     pairs: List[Dict[str, Any]] = []
     far: List[str] = []
     for device in machine.devices:
@@ -509,7 +532,9 @@ def _pairs(machine: Machine) -> Tuple[List[Dict[str, Any]], List[str]]:
     return pairs, far
 
 
-def _device_findings(machine: Machine, policy: Mapping[str, Any], pairs: Sequence[Mapping[str, Any]], far: Sequence[str], found: findings_m.Findings) -> None:
+def _device_findings(
+    machine: Machine, policy: Mapping[str, Any], pairs: Sequence[Mapping[str, Any]], far: Sequence[str], found: findings_m.Findings
+) -> None:
     if far:
         nics = any(_is_nic(device) for device in machine.devices)
         found.warning(
@@ -519,7 +544,10 @@ def _device_findings(machine: Machine, policy: Mapping[str, Any], pairs: Sequenc
         )
     node = [str(pair["gpu"]) for pair in pairs if pair["relation"] == "NODE"]
     if node:
-        found.note("gpu.nic_other_host_bridge", f"GPUs {', '.join(node)} reach their nearest NIC across host bridges of their NUMA node (NODE), not behind one switch")
+        found.note(
+            "gpu.nic_other_host_bridge",
+            f"GPUs {', '.join(node)} reach their nearest NIC across host bridges of their NUMA node (NODE), not behind one switch",
+        )
     width = policy["pcie"]["min_link_width"]
     if width is not None:
         for device in machine.devices:
@@ -527,7 +555,8 @@ def _device_findings(machine: Machine, policy: Mapping[str, Any], pairs: Sequenc
             now = link.get("width")
             if (_is_gpu(device) or _is_nic(device)) and now is not None and now < width:
                 found.warning(
-                    "pcie.link_width", f"{device['kind']} {device['address']} runs with {now} lanes, wanted at least {width} (the device has {link.get('max_width')})",
+                    "pcie.link_width",
+                    f"{device['kind']} {device['address']} runs with {now} lanes, wanted at least {width} (the device has {link.get('max_width')})",
                     "reseat the card, or look at the slot's bifurcation in the firmware",
                 )
 
@@ -553,7 +582,8 @@ def _iommu_args(wanted: str, platform: Mapping[str, Any], found: findings_m.Find
     if vendor == "arm" and wanted == "pt":
         return ["iommu.passthrough=1"]
     found.error(
-        "pcie.iommu_unknown_cpu", f"pcie.iommu: found {wanted}, and no kernel argument for it is known on CPUs of {platform.get('cpu_vendor') or 'an unknown vendor'}",
+        "pcie.iommu_unknown_cpu",
+        f"pcie.iommu: found {wanted}, and no kernel argument for it is known on CPUs of {platform.get('cpu_vendor') or 'an unknown vendor'}",
         "set pcie.iommu to null and set the argument by hand",
     )
     return []
@@ -567,14 +597,16 @@ def _acs_value(machine: Machine, pcie: Mapping[str, Any], features: Mapping[str,
     if missing:
         found.error(
             "pcie.acs_not_justified",
-            f"pcie.acs_off: found {', '.join(pcie['acs_off'])} without {' and '.join(missing)}: switching ACS redirects off lets devices reach each other past the IOMMU",
+            f"pcie.acs_off: found {', '.join(pcie['acs_off'])} without {' and '.join(missing)}: switching ACS redirects off lets devices reach "
+            "each other past the IOMMU",
             f"write pcie.{' and pcie.'.join(missing)}, or leave acs_off empty",
         )
     bridges = {str(bridge) for device in machine.devices for bridge in list(device.get("path") or []) + list(device.get("acs") or {})}
     unseen = [item for item in pcie["acs_off"] if not item.startswith("pci:") and "/" not in item and item not in bridges]
     if unseen and not pcie["force"]:
         found.error(
-            "pcie.acs_no_such_bridge", f"pcie.acs_off: no GPU, NIC or NVMe lies behind {', '.join(unseen)}, found bridges {', '.join(sorted(bridges)) or 'none'}",
+            "pcie.acs_no_such_bridge",
+            f"pcie.acs_off: no GPU, NIC or NVMe lies behind {', '.join(unseen)}, found bridges {', '.join(sorted(bridges)) or 'none'}",
             "name a bridge on the path of a device, or set pcie.force",
         )
     if features.get("config_acs"):
@@ -582,7 +614,9 @@ def _acs_value(machine: Machine, pcie: Mapping[str, Any], features: Mapping[str,
     return "disable_acs_redir=" + ";".join(pcie["acs_off"])
 
 
-def _hugepage_args(machine: Machine, hugepages: Mapping[int, Mapping[str, int]], features: Mapping[str, Any], found: findings_m.Findings) -> List[str]:
+def _hugepage_args(
+    machine: Machine, hugepages: Mapping[int, Mapping[str, int]], features: Mapping[str, Any], found: findings_m.Findings
+) -> List[str]:
     """Pairs of size and count, largest size first: gigantic pages need whole memory, and ``hugepages`` belongs to the size before it."""
     args: List[str] = []
     for size in sorted({each for sizes in hugepages.values() for each in sizes}, key=quantity.to_bytes, reverse=True):
@@ -596,7 +630,8 @@ def _hugepage_args(machine: Machine, hugepages: Mapping[int, Mapping[str, int]],
         if set(counts) != having or len(set(counts.values())) != 1:
             found.error(
                 "hugepages.not_per_node",
-                f"hugepages.{size}: found {', '.join(f'{count} on NUMA node {node}' for node, count in counts.items())}; this kernel takes a total only and "
+                f"hugepages.{size}: found {', '.join(f'{count} on NUMA node {node}' for node, count in counts.items())}; this kernel takes a "
+                "total only and "
                 f"deals it evenly to the NUMA nodes {', '.join(map(str, sorted(having)))}",
                 "ask for the same number on each NUMA node, or use a kernel that takes numbers per node (5.16 and later)",
             )
@@ -611,35 +646,52 @@ def _option_findings(machine: Machine, kubelet: Mapping[str, Any], minor: Option
     options = kubelet["cpu_manager_options"]
     for first, second in _EXCLUSIVE_OPTIONS:
         if first in options and second in options:
-            found.error("kubelet.options_exclude", f"kubelet.cpu_manager_options: {first} and {second} exclude each other; the kubelet does not start with both", "remove one of them")
+            found.error(
+                "kubelet.options_exclude",
+                f"kubelet.cpu_manager_options: {first} and {second} exclude each other; the kubelet does not start with both",
+                "remove one of them",
+            )
     if "align-by-socket" in options and (kubelet["topology_manager_policy"] == "single-numa-node" or sockets > len(machine.groups)):
         found.error(
             "kubelet.options_exclude",
-            f"kubelet.cpu_manager_options: align-by-socket does not start with topology_manager_policy single-numa-node, nor with more sockets ({sockets}) than NUMA nodes ({len(machine.groups)})",
+            "kubelet.cpu_manager_options: align-by-socket does not start with topology_manager_policy single-numa-node, nor with more sockets "
+            f"({sockets}) than NUMA nodes ({len(machine.groups)})",
             "remove align-by-socket",
         )
     if "strict-cpu-reservation" in options:
         found.error(
             "kubelet.shared_pool_empty",
-            "kubelet.cpu_manager_options: strict-cpu-reservation takes the housekeeping CPUs out of the shared pool; once pods hold all isolated CPUs, every other pod has no CPU at all",
+            "kubelet.cpu_manager_options: strict-cpu-reservation takes the housekeeping CPUs out of the shared pool; once pods hold all "
+            "isolated CPUs, every other pod has no CPU at all",
             "remove strict-cpu-reservation: without it housekeeping CPUs are never handed out exclusively either",
         )
     for option in options:
-        first, free = _OPTION_MINORS[option]
+        since, free = _OPTION_MINORS[option]
         if minor is None:
             continue
-        if minor < first:
-            found.error("kubelet.option_unknown", f"kubelet.cpu_manager_options: {option} came with Kubernetes 1.{first}, found 1.{minor}; the kubelet does not start with it", f"remove {option}")
+        if minor < since:
+            found.error(
+                "kubelet.option_unknown",
+                f"kubelet.cpu_manager_options: {option} came with Kubernetes 1.{since}, found 1.{minor}; the kubelet does not start with it",
+                f"remove {option}",
+            )
         elif free is None or minor < free:
             found.error(
-                "kubelet.option_gated", f"kubelet.cpu_manager_options: {option} needs the feature gate CPUManagerPolicyAlphaOptions on Kubernetes 1.{minor}, which this collection does not set",
+                "kubelet.option_gated",
+                f"kubelet.cpu_manager_options: {option} needs the feature gate CPUManagerPolicyAlphaOptions on Kubernetes 1.{minor}, which this "
+                "collection does not set",
                 f"remove {option}",
             )
 
 
 def _kubelet(
-    machine: Machine, policy: Mapping[str, Any], memory: _Memory, housekeeping: FrozenSet[int], minor: Optional[int],
-    found: findings_m.Findings, wanted: Dict[str, Any],
+    machine: Machine,
+    policy: Mapping[str, Any],
+    memory: _Memory,
+    housekeeping: FrozenSet[int],
+    minor: Optional[int],
+    found: findings_m.Findings,
+    wanted: Dict[str, Any],
 ) -> List[str]:
     kubelet, reserve = policy["kubelet"], policy["memory"]
     sizes = {key: quantity.to_bytes(value) for key, value in reserve.items()}
@@ -659,13 +711,15 @@ def _kubelet(
         if minor is not None and minor < _MAX_ALLOWABLE_MINOR:
             found.error(
                 "kubelet.too_many_numa_nodes",
-                f"found {count} NUMA nodes (memory-only ones count); the kubelet of Kubernetes 1.{minor} does not start with more than {TOPOLOGY_MANAGER_NUMA_NODES} and a topology manager policy",
+                f"found {count} NUMA nodes (memory-only ones count); the kubelet of Kubernetes 1.{minor} does not start with more than "
+                f"{TOPOLOGY_MANAGER_NUMA_NODES} and a topology manager policy",
                 "use Kubernetes 1.31 or later, or kubelet.topology_manager_policy none",
             )
         else:
             found.warning(
                 "kubelet.many_numa_nodes",
-                f"found {count} NUMA nodes (memory-only ones count), above the kubelet's limit of {TOPOLOGY_MANAGER_NUMA_NODES}; max-allowable-numa-nodes={count} is set. "
+                f"found {count} NUMA nodes (memory-only ones count), above the kubelet's limit of {TOPOLOGY_MANAGER_NUMA_NODES}; "
+                f"max-allowable-numa-nodes={count} is set. "
                 "The number of hints grows with every NUMA node: kubelet start and pod admission get slower",
                 "fewer NUMA nodes in the firmware (SNC, NPS) make it faster",
             )
@@ -695,8 +749,12 @@ def _kubelet(
 
 
 def _host(
-    platform: Mapping[str, Any], policy: Mapping[str, Any], isolated: FrozenSet[int], housekeeping: FrozenSet[int],
-    found: findings_m.Findings, wanted: Dict[str, Any],
+    platform: Mapping[str, Any],
+    policy: Mapping[str, Any],
+    isolated: FrozenSet[int],
+    housekeeping: FrozenSet[int],
+    found: findings_m.Findings,
+    wanted: Dict[str, Any],
 ) -> None:
     host, features = policy["host"], platform.get("features") or {}
 
@@ -728,35 +786,54 @@ def _host(
             if installed is not False:
                 wanted["irqbalance"] = "disabled"
         elif installed is False:
-            found.error("platform.no_irqbalance", f"host.irqbalance: found {host['irqbalance']}, but irqbalance is not installed", "install irqbalance, or set host.irqbalance to disabled")
+            found.error(
+                "platform.no_irqbalance",
+                f"host.irqbalance: found {host['irqbalance']}, but irqbalance is not installed",
+                "install irqbalance, or set host.irqbalance to disabled",
+            )
         elif host["irqbalance"] == "enabled":
             wanted["irqbalance"] = "enabled"
         else:
             wanted["irqbalance"] = f"banned:{cpulist.to_list(isolated)}"
-            found.note("irqbalance.ban_list", "host.irqbalance: an explicit ban list switches irqbalance's own detection of isolated CPUs off; it bans what is in the list and nothing else")
+            found.note(
+                "irqbalance.ban_list",
+                "host.irqbalance: an explicit ban list switches irqbalance's own detection of isolated CPUs off; it bans what is in the list "
+                "and nothing else",
+            )
     tuned = (platform.get("tuned") or {}).get("installed")
     if tuned:
         wanted["tuned.profile"] = knobs.TUNED_PROFILE
     elif host["tuned_parent"] is not None:
-        found.error("platform.no_tuned", f"host.tuned_parent: found {host['tuned_parent']}, but tuned is not installed", "install tuned, or set host.tuned_parent to null")
+        found.error(
+            "platform.no_tuned",
+            f"host.tuned_parent: found {host['tuned_parent']}, but tuned is not installed",
+            "install tuned, or set host.tuned_parent to null",
+        )
 
 
 def _platform_findings(platform: Mapping[str, Any], args: Sequence[str], found: findings_m.Findings) -> None:
     if platform.get("supported") is False:
-        found.error("platform.unsupported", f"this system is not supported: {platform.get('unsupported_reason') or 'no reason given'}", "see the list of supported systems in the README")
+        found.error(
+            "platform.unsupported",
+            f"this system is not supported: {platform.get('unsupported_reason') or 'no reason given'}",
+            "see the list of supported systems in the README",
+        )
     if (platform.get("rke2") or {}).get("minor") is None:
         found.note("platform.rke2_unknown", "the version of RKE2 is not known; whether it knows every kubelet flag of the plan was not checked")
     loader = platform.get("boot_loader") or {}
     if args and loader and not loader.get("drop_in_dir"):
         found.error(
-            "boot.loader", f"found boot loader {loader.get('kind') or 'unknown'}; this version writes boot arguments only where grub-mkconfig reads /etc/default/grub.d",
+            "boot.loader",
+            f"found boot loader {loader.get('kind') or 'unknown'}; this version writes boot arguments only where grub-mkconfig reads "
+            "/etc/default/grub.d",
             "add these arguments by hand: " + " ".join(args),
         )
     length = len(" ".join(args))
     if length > COMMAND_LINE_SHARE:
         found.error(
             "boot.command_line_too_long",
-            f"the plan's kernel arguments take {length} bytes, wanted at most {COMMAND_LINE_SHARE}: the kernel cuts the command line at {COMMAND_LINE_LIMIT} bytes, everything included",
+            f"the plan's kernel arguments take {length} bytes, wanted at most {COMMAND_LINE_SHARE}: the kernel cuts the command line at "
+            f"{COMMAND_LINE_LIMIT} bytes, everything included",
             "number the CPUs so that lists are short (firmware), or leave out isolation.managed_irqs",
         )
 
@@ -790,13 +867,16 @@ def make_plan(topology: Mapping[str, Any], platform: Optional[Mapping[str, Any]]
     if machine.unplaced:
         found.error(
             "topology.no_numa_node",
-            f"CPUs {cpulist.to_list(cpu for core in machine.unplaced for cpu in core.cpus)} belong to no NUMA node or to several; the kubelet could not align pods on them",
+            f"CPUs {cpulist.to_list(cpu for core in machine.unplaced for cpu in core.cpus)} belong to no NUMA node or to several; the kubelet "
+            "could not align pods on them",
             "see the problems of numa_topology, and the firmware's NUMA settings",
         )
     if machine.incomplete:
         found.warning(
             "topology.incomplete_cores",
-            f"CPUs are offline: the cores {', '.join(cpulist.to_list(core.cpus) for core in sorted(machine.incomplete, key=lambda core: core.id)[:16])} have fewer CPUs than the others and are housekeeping",
+            "CPUs are offline: the cores "
+            f"{', '.join(cpulist.to_list(core.cpus) for core in sorted(machine.incomplete, key=lambda core: core.id)[:16])} have fewer CPUs than "
+            "the others and are housekeeping",
             "bring the offline CPUs back, or take their siblings offline as well",
         )
     if chassis is not None:
@@ -814,11 +894,19 @@ def make_plan(topology: Mapping[str, Any], platform: Optional[Mapping[str, Any]]
     if wanted["kernel.isolcpus"]:
         args.append(f"isolcpus={wanted['kernel.isolcpus']}")
     if isolation["scheduler"] == "isolated":
-        found.warning("isolation.scheduler_isolated", f"isolation.scheduler: isolated: {ISOLATED_WARNING}", "keep scheduler: balanced unless every program on this node pins its own threads")
+        found.warning(
+            "isolation.scheduler_isolated",
+            f"isolation.scheduler: isolated: {ISOLATED_WARNING}",
+            "keep scheduler: balanced unless every program on this node pins its own threads",
+        )
     wanted["kernel.nohz_full"] = cpulist.to_list(isolated) if isolation["tickless"] and isolated else None
     if isolation["tickless"]:
         if features.get("nohz_full") is False:
-            found.error("platform.no_nohz_full", "isolation.tickless: found true, but this kernel is built without CONFIG_NO_HZ_FULL and ignores nohz_full=", "set isolation.tickless to false")
+            found.error(
+                "platform.no_nohz_full",
+                "isolation.tickless: found true, but this kernel is built without CONFIG_NO_HZ_FULL and ignores nohz_full=",
+                "set isolation.tickless to false",
+            )
         elif features.get("nohz_full") is None:
             found.note("platform.nohz_full_unknown", "isolation.tickless: whether this kernel knows nohz_full= could not be read")
     if wanted["kernel.nohz_full"]:
@@ -864,13 +952,21 @@ def make_plan(topology: Mapping[str, Any], platform: Optional[Mapping[str, Any]]
 
 
 def _irqs(
-    machine: Machine, irq: Mapping[str, Any], housekeeping: FrozenSet[int], found: findings_m.Findings, wanted: Dict[str, Any],
+    machine: Machine,
+    irq: Mapping[str, Any],
+    housekeeping: FrozenSet[int],
+    found: findings_m.Findings,
+    wanted: Dict[str, Any],
 ) -> List[Dict[str, str]]:
     chosen: List[Mapping[str, Any]] = []
     addresses = {str(device["address"]): device for device in machine.devices}
     for name in irq["devices"]:
         if ":" in name and name not in addresses:
-            found.error("irq.no_such_device", f"irq.devices: there is no device {name}, found {', '.join(addresses) or 'none'}", "use the PCI address of a device of this machine")
+            found.error(
+                "irq.no_such_device",
+                f"irq.devices: there is no device {name}, found {', '.join(addresses) or 'none'}",
+                "use the PCI address of a device of this machine",
+            )
     for device in machine.devices:
         if str(device["address"]) in irq["devices"] or (device.get("kind") in irq["devices"] and not device.get("physfn")):
             chosen.append(device)
@@ -879,7 +975,7 @@ def _irqs(
     wanted["irq.affinity"] = lists
     wanted["irq.default_affinity"] = cpulist.to_list(housekeeping)
     if irq["queues"] is not None:
-        wanted["nic.queues"] = {address: irq["queues"] for address in nics}
+        wanted["nic.queues"] = dict.fromkeys(nics, irq["queues"])
     if irq["rps"]:
         wanted["nic.rps"] = {address: lists[address] for address in nics}
         wanted["nic.xps"] = {address: lists[address] for address in nics}
@@ -892,21 +988,27 @@ def _numa_nodes(machine: Machine, housekeeping: FrozenSet[int], memory: _Memory)
         id = int(node["id"])
         mine = frozenset(cpu for core in machine.groups.get(id, ()) for cpu in core.cpus)
         size, reserved = node.get("memory_bytes"), memory.reserved.get(id, 0)
-        result.append({
-            "id": id,
-            "housekeeping_cpus": cpulist.to_list(mine & housekeeping),
-            "isolated_cpus": cpulist.to_list(mine - housekeeping),
-            "allocatable_memory_bytes": None if size is None else max(0, size - memory.huge_bytes.get(id, 0) - reserved),
-            "reserved_memory_bytes": reserved,
-            "hugepages": copy.deepcopy(memory.hugepages.get(id, {})),
-            "gpus": [str(device["address"]) for device in machine.devices if _is_gpu(device) and device.get("numa_node") == id],
-            "nics": [str(device["address"]) for device in machine.devices if _is_nic(device) and device.get("numa_node") == id],
-        })
+        result.append(
+            {
+                "id": id,
+                "housekeeping_cpus": cpulist.to_list(mine & housekeeping),
+                "isolated_cpus": cpulist.to_list(mine - housekeeping),
+                "allocatable_memory_bytes": None if size is None else max(0, size - memory.huge_bytes.get(id, 0) - reserved),
+                "reserved_memory_bytes": reserved,
+                "hugepages": copy.deepcopy(memory.hugepages.get(id, {})),
+                "gpus": [str(device["address"]) for device in machine.devices if _is_gpu(device) and device.get("numa_node") == id],
+                "nics": [str(device["address"]) for device in machine.devices if _is_nic(device) and device.get("numa_node") == id],
+            }
+        )
     return result
 
 
 def _capacity(
-    machine: Machine, isolated: FrozenSet[int], numa_nodes: Iterable[Mapping[str, Any]], pairs: List[Dict[str, Any]], far: List[str],
+    machine: Machine,
+    isolated: FrozenSet[int],
+    numa_nodes: Iterable[Mapping[str, Any]],
+    pairs: List[Dict[str, Any]],
+    far: List[str],
 ) -> Dict[str, Any]:
     def whole(cores: Iterable[Core]) -> int:
         return sum(1 for core in cores if core.cpus <= isolated)

@@ -31,6 +31,9 @@ PROFILES: Dict[str, int] = {"minimal": 8, "standard": 12, "observability": 16, "
 
 _PCI_ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
+# A bridge as pci= names it (drivers/pci/pci.c pci_dev_str_match): an address, a path from one, or a pair (or four) of ids.
+_BRIDGE = rf"^({_PCI_ADDRESS}(/[0-9a-f]{{2}}\.[0-7])*|pci:[0-9a-f]{{1,4}}:[0-9a-f]{{1,4}}(:[0-9a-f]{{1,4}}:[0-9a-f]{{1,4}})?)$"
+
 # Formats are named in the schemas as JSON schema allows; what they mean is in _format below.
 _QUANTITY = {"type": ["string", "integer"], "format": "quantity"}
 _BOOL = {"type": "boolean"}
@@ -47,137 +50,192 @@ def _default(value: Any, **schema: Any) -> Dict[str, Any]:
 POLICY_SCHEMA: Dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "locality_policy",
-    **_object({
-        "housekeeping": _default(
-            {"cores_per_numa_node": 1},
-            **_object({
-                "cores_per_numa_node": {"type": "integer", "minimum": 1},
-                "cores": {"type": "integer", "minimum": 1},
-                "profile": {"type": "string", "enum": list(PROFILES)},
-                "cpus": {"type": "string", "format": "cpu-list"},
-            }, minProperties=1, maxProperties=1),
-        ),
-        "isolation": _object({
-            "scheduler": _default("balanced", type="string", enum=["balanced", "isolated"]),
-            "managed_irqs": _default(True, **_BOOL),
-            "tickless": _default(False, **_BOOL),
-            "system_slices": _default(True, **_BOOL),
-        }),
-        "hugepages": _default({}, **{
-            "type": "object",
-            "propertyNames": {"format": "page-size"},
-            "additionalProperties": {
-                "type": "object",
-                "propertyNames": {"pattern": r"^(0|[1-9][0-9]*)$"},
-                "additionalProperties": {"type": "integer", "minimum": 0},
-            },
-        }),
-        "memory": _object({
-            "system_reserved": _default("8Gi", **_QUANTITY),
-            "kube_reserved": _default("4Gi", **_QUANTITY),
-            "eviction_hard": _default("500Mi", **_QUANTITY),
-        }),
-        "cpu_policy": _default("kubelet-static", type="string", enum=["kubelet-static"]),
-        "kubelet": _object({
-            "topology_manager_policy": _default(
-                "single-numa-node", type="string", enum=["none", "best-effort", "restricted", "single-numa-node"],
+    **_object(
+        {
+            "housekeeping": _default(
+                {"cores_per_numa_node": 1},
+                **_object(
+                    {
+                        "cores_per_numa_node": {"type": "integer", "minimum": 1},
+                        "cores": {"type": "integer", "minimum": 1},
+                        "profile": {"type": "string", "enum": list(PROFILES)},
+                        "cpus": {"type": "string", "format": "cpu-list"},
+                    },
+                    minProperties=1,
+                    maxProperties=1,
+                ),
             ),
-            "topology_manager_scope": _default("pod", type="string", enum=["container", "pod"]),
-            "memory_manager_policy": _default("Static", type="string", enum=["None", "Static"]),
-            "cpu_manager_options": _default(
-                ["full-pcpus-only"], type="array", uniqueItems=True,
-                items={"type": "string", "enum": list(CPU_MANAGER_OPTIONS)},
+            "isolation": _object(
+                {
+                    "scheduler": _default("balanced", type="string", enum=["balanced", "isolated"]),
+                    "managed_irqs": _default(True, **_BOOL),
+                    "tickless": _default(False, **_BOOL),
+                    "system_slices": _default(True, **_BOOL),
+                }
             ),
-            "labels": _default({}, type="object", additionalProperties={"type": "string"}),
-            "taints": _default(
-                [], type="array", uniqueItems=True,
-                items={"type": "string", "pattern": r"^[^=:\s]+(=[^=:\s]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$"},
+            "hugepages": _default(
+                {},
+                type="object", propertyNames={"format": "page-size"}, additionalProperties={
+                        "type": "object",
+                        "propertyNames": {"pattern": r"^(0|[1-9][0-9]*)$"},
+                        "additionalProperties": {"type": "integer", "minimum": 0},
+                    },
             ),
-        }),
-        "host": _object({
-            "thp": _default("madvise", type=["string", "null"], enum=["always", "madvise", "never", None]),
-            "thp_defrag": _default(
-                "madvise", type=["string", "null"], enum=["always", "defer", "defer+madvise", "madvise", "never", None],
+            "memory": _object(
+                {
+                    "system_reserved": _default("8Gi", **_QUANTITY),
+                    "kube_reserved": _default("4Gi", **_QUANTITY),
+                    "eviction_hard": _default("500Mi", **_QUANTITY),
+                }
             ),
-            "swappiness": _default(0, type=["integer", "null"], minimum=0, maximum=200),
-            "numa_balancing": _default(0, type=["integer", "null"], minimum=0, maximum=2),
-            "governor": _default("performance", type=["string", "null"], pattern=r"^[a-z_]+$"),
-            "max_latency_us": _default(None, type=["integer", "null"], minimum=0),
-            "memlock": _default("infinity", type=["string", "integer", "null"], format="memlock"),
-            "irqbalance": _default("disabled", type=["string", "null"], enum=["disabled", "enabled", "banned", None]),
-            "tuned_parent": _default(None, type=["string", "null"], pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"),
-        }),
-        "irq": _object({
-            "devices": _default(
-                ["nic"], type="array", uniqueItems=True,
-                items={"type": "string", "pattern": rf"^(nic|rdma|nvme|gpu|accelerator|{_PCI_ADDRESS})$"},
+            "cpu_policy": _default("kubelet-static", type="string", enum=["kubelet-static"]),
+            "kubelet": _object(
+                {
+                    "topology_manager_policy": _default(
+                        "single-numa-node",
+                        type="string",
+                        enum=["none", "best-effort", "restricted", "single-numa-node"],
+                    ),
+                    "topology_manager_scope": _default("pod", type="string", enum=["container", "pod"]),
+                    "memory_manager_policy": _default("Static", type="string", enum=["None", "Static"]),
+                    "cpu_manager_options": _default(
+                        ["full-pcpus-only"],
+                        type="array",
+                        uniqueItems=True,
+                        items={"type": "string", "enum": list(CPU_MANAGER_OPTIONS)},
+                    ),
+                    "labels": _default({}, type="object", additionalProperties={"type": "string"}),
+                    "taints": _default(
+                        [],
+                        type="array",
+                        uniqueItems=True,
+                        items={"type": "string", "pattern": r"^[^=:\s]+(=[^=:\s]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$"},
+                    ),
+                }
             ),
-            "strategy": _default("spread", type="string", enum=["spread", "mask"]),
-            "queues": _default(None, type=["integer", "null"], minimum=1),
-            "rps": _default(False, **_BOOL),
-        }),
-        "pcie": _object({
-            # An unquoted off is a boolean in YAML 1.1; nothing else can have been meant.
-            "iommu": _default(None, type=["string", "boolean", "null"], enum=["pt", "off", None, False]),
-            "acs_off": _default(
-                [], type="array", uniqueItems=True,
-                items={
-                    "type": "string",
-                    "pattern": rf"^({_PCI_ADDRESS}(/[0-9a-f]{{2}}\.[0-7])*|pci:[0-9a-f]{{1,4}}:[0-9a-f]{{1,4}}(:[0-9a-f]{{1,4}}:[0-9a-f]{{1,4}})?)$",
-                },
+            "host": _object(
+                {
+                    "thp": _default("madvise", type=["string", "null"], enum=["always", "madvise", "never", None]),
+                    "thp_defrag": _default(
+                        "madvise",
+                        type=["string", "null"],
+                        enum=["always", "defer", "defer+madvise", "madvise", "never", None],
+                    ),
+                    "swappiness": _default(0, type=["integer", "null"], minimum=0, maximum=200),
+                    "numa_balancing": _default(0, type=["integer", "null"], minimum=0, maximum=2),
+                    "governor": _default("performance", type=["string", "null"], pattern=r"^[a-z_]+$"),
+                    "max_latency_us": _default(None, type=["integer", "null"], minimum=0),
+                    "memlock": _default("infinity", type=["string", "integer", "null"], format="memlock"),
+                    "irqbalance": _default("disabled", type=["string", "null"], enum=["disabled", "enabled", "banned", None]),
+                    "tuned_parent": _default(None, type=["string", "null"], pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"),
+                }
             ),
-            "justification": _default(None, type=["string", "null"]),
-            "owner": _default(None, type=["string", "null"]),
-            "force": _default(False, **_BOOL),
-            "min_link_width": _default(None, type=["integer", "null"], enum=[1, 2, 4, 8, 16, 32, None]),
-        }),
-        "network": _default({}, type="object", maxProperties=0),
-        "dra": _default({}, type="object", maxProperties=0),
-    }),
+            "irq": _object(
+                {
+                    "devices": _default(
+                        ["nic"],
+                        type="array",
+                        uniqueItems=True,
+                        items={"type": "string", "pattern": rf"^(nic|rdma|nvme|gpu|accelerator|{_PCI_ADDRESS})$"},
+                    ),
+                    "strategy": _default("spread", type="string", enum=["spread", "mask"]),
+                    "queues": _default(None, type=["integer", "null"], minimum=1),
+                    "rps": _default(False, **_BOOL),
+                }
+            ),
+            "pcie": _object(
+                {
+                    # An unquoted off is a boolean in YAML 1.1; nothing else can have been meant.
+                    "iommu": _default(None, type=["string", "boolean", "null"], enum=["pt", "off", None, False]),
+                    "acs_off": _default(
+                        [],
+                        type="array",
+                        uniqueItems=True,
+                        items={
+                            "type": "string",
+                            "pattern": _BRIDGE,
+                        },
+                    ),
+                    "justification": _default(None, type=["string", "null"]),
+                    "owner": _default(None, type=["string", "null"]),
+                    "force": _default(False, **_BOOL),
+                    "min_link_width": _default(None, type=["integer", "null"], enum=[1, 2, 4, 8, 16, 32, None]),
+                }
+            ),
+            "network": _default({}, type="object", maxProperties=0),
+            "dra": _default({}, type="object", maxProperties=0),
+        }
+    ),
 }
 
 CHASSIS_SCHEMA: Dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "locality_chassis",
-    **_object({
-        "sockets": {"type": "integer", "minimum": 1},
-        "threads_per_core": {"type": "integer", "minimum": 1},
-        "cores": {"type": "integer", "minimum": 1},
-        "memory_tolerance_percent": _default(5, type=["integer", "number"], minimum=0, maximum=100),
-        "gpus": {"type": "integer", "minimum": 0},
-        "nvme": {"type": "integer", "minimum": 0},
-        "numa_nodes": {
-            "type": "object",
-            "propertyNames": {"pattern": r"^(0|[1-9][0-9]*)$"},
-            "additionalProperties": _object({
-                "memory": _QUANTITY,
-                "cores": {"type": "integer", "minimum": 0},
-                "gpus": {"type": "integer", "minimum": 0},
-                "nics": {"type": "integer", "minimum": 0},
-                "nvme": {"type": "integer", "minimum": 0},
-            }),
-        },
-        "nics": {
-            "type": "array",
-            "items": _object({
-                "slot": {"type": "string", "pattern": rf"^{_PCI_ADDRESS}$"},
-                "speed_gbps": {"type": ["integer", "number"], "minimum": 0},
-            }, required=["slot"]),
-        },
-    }),
+    **_object(
+        {
+            "sockets": {"type": "integer", "minimum": 1},
+            "threads_per_core": {"type": "integer", "minimum": 1},
+            "cores": {"type": "integer", "minimum": 1},
+            "memory_tolerance_percent": _default(5, type=["integer", "number"], minimum=0, maximum=100),
+            "gpus": {"type": "integer", "minimum": 0},
+            "nvme": {"type": "integer", "minimum": 0},
+            "numa_nodes": {
+                "type": "object",
+                "propertyNames": {"pattern": r"^(0|[1-9][0-9]*)$"},
+                "additionalProperties": _object(
+                    {
+                        "memory": _QUANTITY,
+                        "cores": {"type": "integer", "minimum": 0},
+                        "gpus": {"type": "integer", "minimum": 0},
+                        "nics": {"type": "integer", "minimum": 0},
+                        "nvme": {"type": "integer", "minimum": 0},
+                    }
+                ),
+            },
+            "nics": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "slot": {"type": "string", "pattern": rf"^{_PCI_ADDRESS}$"},
+                        "speed_gbps": {"type": ["integer", "number"], "minimum": 0},
+                    },
+                    required=["slot"],
+                ),
+            },
+        }
+    ),
 }
 
 # Public names of DESIGN that have no meaning here yet. Accepting one silently would promise what nothing does.
-NOT_YET_KEYS: Tuple[str, ...] = ("nri_balloons", "pod_pinning_info", "guaranteed_resources", "pod_fit", "taint_until_proved", "locality_taint_until_proved")
+NOT_YET_KEYS: Tuple[str, ...] = (
+    "nri_balloons",
+    "pod_pinning_info",
+    "guaranteed_resources",
+    "pod_fit",
+    "taint_until_proved",
+    "locality_taint_until_proved",
+)
 NOT_YET_VALUES: Dict[str, Tuple[Any, ...]] = {"locality_policy.cpu_policy": ("nri-balloons", "best-effort")}
 NOT_YET_FILLED: Tuple[str, ...] = ("locality_policy.network", "locality_policy.dra")
 
 _TYPES: Dict[str, Tuple[type, ...]] = {
-    "object": (dict,), "array": (list, tuple), "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
+    "object": (dict,),
+    "array": (list, tuple),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
     "null": (type(None),),
 }
-_NAMES = {"object": "a mapping", "array": "a list", "string": "a text", "integer": "a whole number", "number": "a number",
-          "boolean": "true or false", "null": "null"}
+_NAMES = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
 
 
 class PolicyError(ValueError):
@@ -254,7 +312,8 @@ class _Check:
             if value is None and "object" in types:
                 return copy.deepcopy(fallback)
             self.found.error(
-                "policy.wrong_type", f"{path}: found {shown(value)} ({_kind(value)}), wanted {' or '.join(_NAMES[name] for name in types)}",
+                "policy.wrong_type",
+                f"{path}: found {shown(value)} ({_kind(value)}), wanted {' or '.join(_NAMES[name] for name in types)}",
                 "",
             )
             return copy.deepcopy(fallback)
@@ -302,7 +361,7 @@ class _Check:
                 self.wrong(f"{path}.{shown(key)}", key, "a text as key")
                 continue
             if "pattern" in names and not re.search(names["pattern"], key):
-                self.wrong(f"{path}.{key}", key, "the number of a NUMA node as key, such as \"0\"")
+                self.wrong(f"{path}.{key}", key, 'the number of a NUMA node as key, such as "0"')
                 continue
             if names.get("format") == "page-size" and not _page_size(key):
                 self.wrong(f"{path}.{key}", key, "a page size as key, such as 2Mi or 1Gi")
@@ -331,13 +390,16 @@ class _Check:
         wanted = None
         if value in NOT_YET_VALUES.get(path, ()):
             self.found.error(
-                "policy.not_in_this_version", f"{path}: {shown(value)} is not in this version",
+                "policy.not_in_this_version",
+                f"{path}: {shown(value)} is not in this version",
                 f"use {', '.join(map(str, schema['enum']))}",
             )
             return copy.deepcopy(fallback)
         if "enum" in schema and not any(value == item and isinstance(value, bool) == isinstance(item, bool) for item in schema["enum"]):
             wanted = "one of " + ", ".join("null" if item is None else str(item) for item in schema["enum"] if item is not False)
-            near = difflib.get_close_matches(value, [item for item in schema["enum"] if isinstance(item, str)], 1, 0.6) if isinstance(value, str) else []
+            near = (
+                difflib.get_close_matches(value, [item for item in schema["enum"] if isinstance(item, str)], 1, 0.6) if isinstance(value, str) else []
+            )
             if "cpu_manager_options" in path and isinstance(value, str) and "=" in value:
                 wanted += "; each option by its name alone: the kubelet takes one option per flag, and a list in one flag stops it"
             elif near:
@@ -367,10 +429,12 @@ _BAD: Any = _Bad()
 
 _PATTERNS = {
     POLICY_SCHEMA["properties"]["kubelet"]["properties"]["taints"]["items"]["pattern"]: "a taint such as key=value:NoSchedule",
-    POLICY_SCHEMA["properties"]["irq"]["properties"]["devices"]["items"]["pattern"]:
-        "nic, rdma, nvme, gpu, accelerator or a PCI address such as 0000:18:00.0",
-    POLICY_SCHEMA["properties"]["pcie"]["properties"]["acs_off"]["items"]["pattern"]:
-        "a bridge as the kernel names it: 0000:17:00.0, a path 0000:15:01.0/00.0 or pci:vendor:device, in lower case",
+    POLICY_SCHEMA["properties"]["irq"]["properties"]["devices"]["items"][
+        "pattern"
+    ]: "nic, rdma, nvme, gpu, accelerator or a PCI address such as 0000:18:00.0",
+    POLICY_SCHEMA["properties"]["pcie"]["properties"]["acs_off"]["items"][
+        "pattern"
+    ]: "a bridge as the kernel names it: 0000:17:00.0, a path 0000:15:01.0/00.0 or pci:vendor:device, in lower case",
     CHASSIS_SCHEMA["properties"]["nics"]["items"]["properties"]["slot"]["pattern"]: "a PCI address such as 0000:18:00.0, in lower case",
 }
 
