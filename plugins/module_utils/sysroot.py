@@ -275,6 +275,14 @@ class SysRoot:
         host = self._directory(path)
         return host is not None and os.path.isdir(host)
 
+    def mode(self, path: str) -> Optional[int]:
+        """Permission bits of what is at the path, links followed; None where nothing is."""
+        resolved = self.realpath(path)
+        try:
+            return None if resolved is None else stat.S_IMODE(os.stat(self._base + resolved).st_mode)
+        except OSError:
+            return None
+
     def readlink(self, path: str) -> Optional[str]:
         """Text of a symbolic link, which is not followed; None where there is none."""
         host = self._host_path(path)

@@ -1,0 +1,511 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Interrupts: which belong to which device, where they are sent, and where they should be.
+
+An interrupt belongs to a PCI device because it is listed in the device's ``msi_irqs`` folder, never because of its name;
+numbers change when a driver reloads or channels are added, so they are read again each time. Names only tell queues from
+housekeeping vectors (mailbox, link, flow director) and give the queues an order.
+
+Whether a write did anything is seen in ``effective_affinity_list`` alone: while the present CPU is still in the new mask the
+kernel reports success and moves nothing (x86, arch/x86/kernel/apic/vector.c), so a move is asked for with a list of one CPU.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ansible_collections.inferops.locality.plugins.module_utils import cpulist
+from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuSet
+from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
+
+CONFIGURED = "/etc/inferops-locality/irq.json"
+STRATEGIES = ("spread", "mask")
+VERDICTS = ("right", "moved", "pending", "managed", "refused", "no_vectors", "differs")
+IN_SYNC = frozenset(("right", "moved", "pending", "managed"))
+
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_COUNTER = 2**32
+
+# Files of /proc/irq/N; every other name there is the folder of a handler (kernel/irq/proc.c register_handler_proc).
+_IRQ_FILES = frozenset((
+    "affinity_hint", "effective_affinity", "effective_affinity_list", "node", "smp_affinity", "smp_affinity_list", "spurious",
+))
+
+
+# -- /proc/interrupts, /proc/softirqs
+
+@dataclass(frozen=True)
+class Interrupt:
+    """One row of ``/proc/interrupts``.
+
+    :ivar label: what stands before the colon; :ivar irq: it as a number, None for ``NMI`` and its like.
+    :ivar counts: CPU to count; only online CPUs have a column. Rows with one sum (``ERR``) have it under CPU -1.
+    :ivar names: the handlers.
+    """
+
+    label: str
+    irq: Optional[int]
+    counts: Dict[int, int]
+    names: Tuple[str, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+_HEADER = re.compile(r"\s*CPU\d+(?:\s+CPU\d+)*\s*")
+# Chip, number within the chip and trigger: what a row without a handler ends with.
+_TRIGGER = re.compile(r"(?:\S* )?\d+[- ](?:edge|level|fasteoi|handler)|\S+-(?:edge|level|fasteoi)|\d+", re.IGNORECASE)
+
+
+def _columns(line: str) -> List[int]:
+    return [int(number) for number in re.findall(r"CPU(\d+)", line)]
+
+
+def parse_interrupts(text: str, only: Optional[Collection[int]] = None) -> List[Interrupt]:
+    """Read ``/proc/interrupts`` (kernel/irq/proc.c show_interrupts, with or without its header).
+
+    :param only: interrupts to read; rows of others are passed over, which matters where a row has a thousand columns.
+    """
+    rows: List[Interrupt] = []
+    header: Optional[List[int]] = None
+    for line in text.split("\n"):
+        label, colon, rest = line.partition(":")
+        label = label.strip()
+        if not colon or not label or " " in label:
+            if header is None and _HEADER.fullmatch(line):
+                header = _columns(line)
+            continue
+        number = int(label) if label.isdigit() else None
+        if only is not None and number not in only:
+            continue
+        fields = rest.split()
+        limit = len(fields) if header is None else len(header)
+        width = 0
+        while width < limit and width < len(fields) and fields[width].isdigit():
+            width += 1
+        values = [int(field) for field in fields[:width]]
+        if width == 1 and len(fields) == 1 and (header is None or len(header) > 1) and number is None:
+            counts = {-1: values[0]}
+        else:
+            counts = dict(zip(header if header is not None else range(width), values))
+        # handlers stand behind the last two blanks
+        tail = re.sub(r"^(?:\s*\d+){%d}" % width, "", rest).strip() if width else rest.strip()
+        parts = re.split(r"\s{2,}|\t", tail)
+        names: Tuple[str, ...] = ()
+        if number is not None and len(parts) > 1 and not _TRIGGER.fullmatch(parts[-1]):
+            names = tuple(parts[-1].split(", "))
+        rows.append(Interrupt(label, number, counts, names))
+    return rows
+
+
+def parse_softirqs(text: str) -> Dict[str, Dict[int, int]]:
+    """Read ``/proc/softirqs``: kind to CPU to count. All possible CPUs have a column; counters wrap at 32 bits."""
+    rows: Dict[str, Dict[int, int]] = {}
+    header: List[int] = []
+    for line in text.split("\n"):
+        label, colon, rest = line.partition(":")
+        if not colon:
+            header = _columns(line) or header
+            continue
+        fields = rest.split()
+        if all(field.isdigit() for field in fields):
+            rows[label.strip()] = dict(zip(header or range(len(fields)), (int(field) for field in fields)))
+    return rows
+
+
+def read_softirqs(sysroot: SysRoot) -> Dict[str, Dict[str, int]]:
+    """``{"net_rx": {"0": n, …}, "net_tx": …}``; both empty where the kernel does not say."""
+    rows = parse_softirqs(sysroot.text("/proc/softirqs") or "")
+    return {name: {str(cpu): count for cpu, count in rows.get(name.upper(), {}).items()} for name in ("net_rx", "net_tx")}
+
+
+def softirq_delta(before: Mapping[str, int], after: Mapping[str, int]) -> Dict[str, int]:
+    """What was counted between two samples, CPU for CPU; a counter that went down has wrapped at 32 bits."""
+    return {cpu: (count - before[cpu]) % _COUNTER for cpu, count in after.items() if cpu in before}
+
+
+# -- devices and their interrupts
+
+# Patterns of the drivers of data centre NICs and of NVMe (names as requested by the drivers, kernel 6.1 to 7.2).
+_DATA = (
+    re.compile(r"-Tx-?Rx-(\d+)$", re.IGNORECASE),               # ice, i40e, iavf, ixgbe, igb, bnxt, hns3, idpf; ena
+    re.compile(r"-rx-(\d+)$"),                                   # receive alone, or behind a transmit queue (qlcnic, enic)
+    re.compile(r"-tx-(\d+)$"),
+    re.compile(r"^mlx5_(?:comp|combined)(\d+)@"),
+    re.compile(r"^mlx4-(\d+)@"),
+    re.compile(r"^virtio\d+-(?:input|output|req)\.(\d+)$"),
+    re.compile(r"-fp-(\d+)$|^gve-ntfy-blk(\d+)@|^mana_q(\d+)@"),  # qede, gve, mana
+    re.compile(r"^nvme\d+q([1-9]\d*)$"),
+)
+_ADMIN = re.compile(
+    r"(?:^|[-:_@.])(?:misc|ctrl|control|mbx|mailbox|mgmnt|mgmt|fdir|config|hwc|link|lsc|err|ptp|async\d*|async_eq|cmd_eq|pages_eq|default_queue)"
+    r"(?:$|[-:_@.])|^nvme\d+q0$"
+)
+_FDIR = re.compile(r":fdir-")
+_LAST_NUMBER = re.compile(r"(?:[-._:]|q)(\d+)$")
+
+
+def queue_numbers(names: Mapping[int, Sequence[str]]) -> Dict[int, Optional[int]]:
+    """Queue of each interrupt of ONE device by the names of its handlers; None for one that carries no data.
+
+    Names of unknown drivers count as queues if they end with a number, or if the device has one interrupt only.
+    """
+    result: Dict[int, Optional[int]] = {}
+    for number, handlers in names.items():
+        result[number] = None
+        for name in handlers:
+            queue = _queue(name, alone=len(names) == 1)
+            if queue is not None:
+                result[number] = queue
+                break
+    return result
+
+
+def _queue(name: str, alone: bool) -> Optional[int]:
+    if not _FDIR.search(name):
+        for pattern in _DATA:
+            match = pattern.search(name)
+            if match:
+                return int(next(group for group in match.groups() if group is not None))
+    if _ADMIN.search(name):
+        return None
+    match = _LAST_NUMBER.search(name)
+    if match:
+        return int(match.group(1))
+    return 0 if alone else None
+
+
+def pci_address(sysroot: SysRoot, interface: str) -> Optional[str]:
+    """PCI address of a network interface; for virtio and sub-functions it is that of the PCI device above."""
+    path = sysroot.realpath(f"/sys/class/net/{interface}/device")
+    while path and path != "/":
+        path, name = os.path.split(path)
+        if _ADDRESS.fullmatch(name):
+            return name
+    return None
+
+
+def interfaces(sysroot: SysRoot, address: str) -> List[str]:
+    """Network interfaces of a PCI device, its virtio devices included."""
+    base = f"/sys/bus/pci/devices/{address}"
+    found = sysroot.listdir(base + "/net")
+    for name in sysroot.listdir(base):
+        if re.fullmatch(r"virtio\d+", name):
+            found += sysroot.listdir(f"{base}/{name}/net")
+    return sorted(set(found))
+
+
+def device_irqs(sysroot: SysRoot, address: str) -> List[int]:
+    """Interrupts of a PCI device, in order. A device with a shared line instead of MSI has none of its own."""
+    return sorted(int(name) for name in sysroot.listdir(f"/sys/bus/pci/devices/{address}/msi_irqs") if name.isdigit())
+
+
+def read_irqs(sysroot: SysRoot, devices: Iterable[Mapping[str, Any]]) -> List[Dict[str, Any]]:
+    """Interrupts of these devices (``address`` is used of each), devices in the order given, queues in theirs.
+
+    :returns: ``{irq, device, queue, asked, effective, affinity_hint, managed}``. ``queue`` is None for an interrupt that
+        carries no data; lists are canonical texts or None where the file is absent; ``effective`` of an interrupt that was
+        never started is empty. ``managed`` is True where the kernel shows it (6.12 and later: the mask is not writable),
+        else None: older kernels say so only to who writes.
+    """
+    entries: List[Dict[str, Any]] = []
+    for device in devices:
+        address = str(device["address"])
+        numbers = device_irqs(sysroot, address)
+        names = {number: _handlers(sysroot, number) for number in numbers}
+        queues = queue_numbers(names)
+        for number in sorted(numbers, key=lambda irq: _order(queues[irq], irq)):
+            entries.append({"irq": number, "device": address, "queue": queues[number], **_affinity(sysroot, number)})
+    return entries
+
+
+def _order(queue: Optional[int], irq: int) -> Tuple[bool, int, int]:
+    return (queue is None, queue or 0, irq)
+
+
+def _handlers(sysroot: SysRoot, number: int) -> List[str]:
+    """Names of the handlers; a vector nobody asked for yet has none."""
+    names = [name for name in sysroot.listdir(f"/proc/irq/{number}") if name not in _IRQ_FILES]
+    if not names:
+        # a name with a slash has no folder
+        names = [name for name in (sysroot.text(f"/sys/kernel/irq/{number}/actions", 4096) or "").split(",") if name]
+    return names
+
+
+def _list(sysroot: SysRoot, path: str) -> Optional[str]:
+    cpus = sysroot.cpu_list(path)
+    return None if cpus is None else cpulist.to_list(cpus)
+
+
+def _affinity(sysroot: SysRoot, number: int) -> Dict[str, Any]:
+    base = f"/proc/irq/{number}"
+    hint = sysroot.cpu_mask(base + "/affinity_hint")
+    mode = sysroot.mode(base + "/smp_affinity")
+    return {
+        "asked": _list(sysroot, base + "/smp_affinity_list"),
+        "effective": _list(sysroot, base + "/effective_affinity_list"),
+        "affinity_hint": cpulist.to_list(hint) if hint else None,
+        "managed": True if mode is not None and not mode & 0o222 else None,
+    }
+
+
+def read_default(sysroot: SysRoot) -> Optional[CpuSet]:
+    """CPUs new interrupts start on (``/proc/irq/default_smp_affinity``, a mask without a list form)."""
+    return sysroot.cpu_mask("/proc/irq/default_smp_affinity")
+
+
+def read_cores(sysroot: SysRoot, cpus: Iterable[int]) -> List[CpuSet]:
+    """The cores these CPUs belong to, as sets of siblings; a CPU of which nothing is known is a core of its own."""
+    cores: Set[CpuSet] = set()
+    for cpu in cpus:
+        base = f"/sys/devices/system/cpu/cpu{cpu}/topology/"
+        siblings = sysroot.cpu_list(base + "core_cpus_list")
+        if siblings is None:
+            siblings = sysroot.cpu_list(base + "thread_siblings_list")
+        cores.add(siblings if siblings and cpu in siblings else frozenset((cpu,)))
+    return sorted(cores, key=min)
+
+
+# -- placing
+
+def cpu_order(cpus: CpuSet, cores: Sequence[CpuSet]) -> List[int]:
+    """The CPUs in the order they get interrupts: one of every core first, then the second siblings, and so on."""
+    known: Set[int] = set()
+    members: List[List[int]] = []
+    for core in sorted((core for core in cores if core), key=min):
+        members.append(sorted((core & cpus) - known))
+        known |= core
+    members += [[cpu] for cpu in sorted(cpus - known)]
+    members.sort(key=lambda core: core[0] if core else -1)
+    depth = max((len(core) for core in members), default=0)
+    return [core[rank] for rank in range(depth) for core in members if rank < len(core)]
+
+
+def place(irqs: Iterable[Mapping[str, Any]], cpus: CpuSet, strategy: str = "spread", cores: Sequence[CpuSet] = ()) -> Dict[int, CpuSet]:
+    """Where the interrupts of one device go.
+
+    ``spread``: one CPU each, round and round, queues in the order of their numbers and interrupts without data last.
+    ``mask``: all of the CPUs each, and the kernel chooses one.
+
+    :param irqs: entries of :func:`read_irqs` (``irq`` and ``queue`` are used).
+    :raises ValueError: no CPUs, or an unknown strategy.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy '{strategy}' is none of {', '.join(STRATEGIES)}")
+    entries = sorted(irqs, key=lambda entry: _order(entry["queue"], entry["irq"]))
+    if not cpus:
+        raise ValueError("there are no CPUs to place interrupts on")
+    if strategy == "mask":
+        return {entry["irq"]: cpus for entry in entries}
+    order = cpu_order(cpus, cores)
+    # Receive and transmit of one queue share a CPU where they have an interrupt each (virtio): what one wrote the other reads.
+    turns: Dict[int, int] = {}
+    wanted: Dict[int, CpuSet] = {}
+    turn = 0
+    for entry in entries:
+        queue = entry["queue"]
+        if queue is None or queue not in turns:
+            position = turn
+            turn += 1
+            if queue is not None:
+                turns[queue] = position
+        else:
+            position = turns[queue]
+        wanted[entry["irq"]] = frozenset((order[position % len(order)],))
+    return wanted
+
+
+def verdict(
+    wanted: CpuSet, asked: Optional[CpuSet], effective: Optional[CpuSet], errno: Optional[int] = None,  # pylint: disable=redefined-outer-name
+    fired: Optional[bool] = None, wrote: bool = False,
+) -> str:
+    """One of VERDICTS about an interrupt.
+
+    :param asked, effective: as read now, after the write if there was one; None where the kernel has no such file.
+    :param errno: of the write that failed: EPERM (kernel 6.12 and later) and EIO (before) mean the kernel manages it, ENOSPC
+        that no CPU of the list has a vector left.
+    :param fired: whether it came since the write. A move is done by the next interrupt, so before it ``pending`` is right.
+    :param wrote: a write has succeeded: ``moved`` instead of ``right``.
+    """
+    if errno is not None:
+        return _ERRNO.get(errno, "refused")
+    if asked is None or asked != wanted:
+        return "differs"
+    if effective is None or (effective and effective <= wanted):
+        return "moved" if wrote else "right"
+    # an interrupt that was never started has no effective CPU
+    return "differs" if fired and effective else "pending"
+
+
+_ERRNO = {errno.EPERM: "managed", errno.EIO: "managed", errno.ENOSPC: "no_vectors"}
+
+
+# -- the live node
+
+Write = Callable[[str, str], None]
+
+
+def writer(sysroot: SysRoot) -> Write:
+    """A function that writes a text into a file that exists, below the root."""
+    def write(path: str, text: str) -> None:
+        reason = sysroot.escapes(path)
+        if reason:
+            raise OSError(errno.EXDEV, reason)
+        handle = os.open(path if sysroot.live else sysroot.root + path, os.O_WRONLY | os.O_CLOEXEC | (0 if sysroot.live else os.O_TRUNC))
+        try:
+            os.write(handle, text.encode("ascii"))
+        finally:
+            os.close(handle)
+    return write
+
+
+def _fired(sysroot: SysRoot, numbers: Collection[int]) -> Dict[int, int]:
+    return {row.irq: row.total for row in parse_interrupts(sysroot.text("/proc/interrupts") or "", numbers) if row.irq is not None}
+
+
+def _set(value: Optional[str]) -> Optional[CpuSet]:
+    return None if value is None else cpulist.from_list(value)
+
+
+def apply(
+    sysroot: SysRoot, plan: Mapping[int, CpuSet], entries: Sequence[Mapping[str, Any]], check: bool = False,
+    write: Optional[Write] = None, pause: Callable[[float], None] = time.sleep,
+) -> List[Dict[str, Any]]:
+    """Bring the interrupts of ``entries`` (of :func:`read_irqs`) to where ``plan`` has them.
+
+    Nothing is written where an interrupt is right already, nor with ``check``: then the verdict is about what is there.
+
+    :returns: ``{irq, device, queue, wanted, asked, effective, verdict, errno}``, lists as texts.
+    """
+    write = write or writer(sysroot)
+    chosen = [entry for entry in entries if entry["irq"] in plan]
+    errors: Dict[int, int] = {}
+    wrote: Set[int] = set()
+    before: Dict[int, int] = {}
+    if not check:
+        wrong = [entry for entry in chosen if verdict(plan[entry["irq"]], _set(entry["asked"]), _set(entry["effective"])) != "right"]
+        before = _fired(sysroot, {entry["irq"] for entry in wrong}) if wrong else {}
+        for entry in wrong:
+            number = entry["irq"]
+            failed = _move(write, number, plan[number], pause)
+            if failed is None:
+                wrote.add(number)
+            else:
+                errors[number] = failed
+    after = _fired(sysroot, wrote) if wrote else {}
+    results: List[Dict[str, Any]] = []
+    for entry in chosen:
+        number = entry["irq"]
+        now = {**entry, **_affinity(sysroot, number)} if number in wrote or number in errors else entry
+        fired = after[number] > before[number] if number in after and number in before else None
+        results.append({
+            "irq": number, "device": entry["device"], "queue": entry["queue"], "wanted": cpulist.to_list(plan[number]),
+            "asked": now["asked"], "effective": now["effective"], "errno": errno.errorcode.get(errors[number]) if number in errors else None,
+            "verdict": verdict(plan[number], _set(now["asked"]), _set(now["effective"]), errors.get(number), fired, number in wrote),
+        })
+    return results
+
+
+def _move(write: Write, number: int, cpus: CpuSet, pause: Callable[[float], None]) -> Optional[int]:
+    """Ask for a move; the errno if it was refused. EBUSY (an earlier move still cleans up) is tried again for 50 ms."""
+    for attempt in range(6):
+        try:
+            write(f"/proc/irq/{number}/smp_affinity_list", cpulist.to_list(cpus))
+            return None
+        except OSError as error:
+            if error.errno != errno.EBUSY or attempt == 5:
+                return error.errno or errno.EIO
+            pause(0.01)
+    return errno.EBUSY
+
+
+def steer(sysroot: SysRoot, interface: str, kind: str, cpus: CpuSet, check: bool = False, write: Optional[Write] = None) -> Dict[str, Any]:
+    """Set receive (``rps``) or transmit (``xps``) packet steering of all queues of an interface; no CPUs turn it off.
+
+    :returns: ``{interface, kind, wanted, changed: [queue], errno: {queue: name}}``.
+    """
+    write = write or writer(sysroot)
+    prefix = {"rps": "rx-", "xps": "tx-"}[kind]
+    result: Dict[str, Any] = {"interface": interface, "kind": kind, "wanted": cpulist.to_list(cpus), "changed": [], "errno": {}}
+    base = f"/sys/class/net/{interface}/queues"
+    for queue in sorted((name for name in sysroot.listdir(base) if name.startswith(prefix)), key=lambda name: (len(name), name)):
+        path = f"{base}/{queue}/{kind}_cpus"
+        present = sysroot.cpu_mask(path)
+        # a kernel without the feature, or a device with one queue, has no file or refuses to say
+        if present is None or present == cpus:
+            continue
+        if not check:
+            try:
+                write(path, cpulist.to_mask(cpus))
+            except OSError as error:
+                result["errno"][queue] = errno.errorcode.get(error.errno or 0, str(error.errno))
+                continue
+        result["changed"].append(queue)
+    return result
+
+
+# -- what is configured for the next boot
+
+def read_configured(sysroot: SysRoot) -> Optional[Dict[str, Any]]:
+    """The file the boot program reads: ``{"version": 1, "devices": [{address, cpus, strategy, queues, rps, xps}]}``.
+
+    Lists are canonical texts, ``queues`` a number; the last three are None where nothing is wanted. None where the file is
+    absent, or not such a file (a problem then).
+    """
+    text = sysroot.text(CONFIGURED, 2**20)
+    if text is None:
+        return None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        sysroot.problem(CONFIGURED, "is not JSON")
+        return None
+    try:
+        return _configured(data)
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"'{error.args[0]}' is missing" if isinstance(error, KeyError) else str(error)
+        sysroot.problem(CONFIGURED, f"is not what this version writes: {reason[:200]}")
+        return None
+
+
+def _configured(data: Any) -> Dict[str, Any]:
+    if not isinstance(data, dict) or data.get("version") != 1:
+        raise ValueError("version is not 1")
+    if not isinstance(data["devices"], list):
+        raise TypeError("devices is not a list")
+    devices: List[Dict[str, Any]] = []
+    for device in data["devices"]:
+        if not isinstance(device, dict):
+            raise TypeError("a device is not a mapping")
+        if not isinstance(device["address"], str) or not _ADDRESS.fullmatch(device["address"]):
+            raise ValueError("a device's address is not a PCI address")
+        if device.get("strategy", "spread") not in STRATEGIES:
+            raise ValueError(f"strategy of {device['address']} is none of {', '.join(STRATEGIES)}")
+        queues = device.get("queues")
+        if queues is not None and (isinstance(queues, bool) or not isinstance(queues, int) or queues < 1):
+            raise ValueError(f"queues of {device['address']} is not a number above 0")
+        entry: Dict[str, Any] = {"address": device["address"], "strategy": device.get("strategy", "spread"), "queues": queues}
+        for key in ("cpus", "rps", "xps"):
+            value = device["cpus"] if key == "cpus" else device.get(key)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{key} of {device['address']} is not a CPU list")
+            entry[key] = None if value is None else cpulist.to_list(cpulist.from_list(value))
+        if not entry["cpus"]:
+            raise ValueError(f"cpus of {device['address']} is empty")
+        devices.append(entry)
+    return {"version": 1, "devices": devices}
+
+
+__all__ = (
+    "CONFIGURED", "IN_SYNC", "Interrupt", "STRATEGIES", "VERDICTS", "apply", "cpu_order", "device_irqs", "interfaces", "parse_interrupts",
+    "parse_softirqs", "pci_address", "place", "queue_numbers", "read_configured", "read_cores", "read_default", "read_irqs",
+    "read_softirqs", "softirq_delta", "steer", "verdict", "writer",
+)
