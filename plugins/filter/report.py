@@ -9,7 +9,8 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.inferops.locality.plugins.plugin_utils import report
+from ansible_collections.inferops.locality.plugins.plugin_utils import maintenance, report
+from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 
 def _mapping(value: Any, name: str) -> Any:
@@ -38,6 +39,10 @@ def locality_results(hostvars: Any, hosts: Any) -> Any:
     return report.results(_mapping(hostvars, "locality_results"), hosts)
 
 
+def locality_maintenance_errors(value: Any, gate: Any = None) -> Any:
+    return maintenance.check(plain(value), (gate or {}).get("errors") or ())
+
+
 class FilterModule:
     """Filters of this file."""
 
@@ -45,6 +50,7 @@ class FilterModule:
         return {
             "locality_drifting": locality_drifting,
             "locality_layers": locality_layers,
+            "locality_maintenance_errors": locality_maintenance_errors,
             "locality_proof": locality_proof,
             "locality_refusal": locality_refusal,
             "locality_results": locality_results,

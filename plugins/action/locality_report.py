@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action locality_report: prints the summary of a run on the controller."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.inferops.locality.plugins.plugin_utils import report
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Needs no connection: everything it prints is handed to it."""
+
+    _supports_check_mode = True
+    _supports_diff = False
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        """Print the lines; write the summary where a record is wanted."""
+        super().run(tmp, task_vars)
+        _unused, args = self.validate_argument_spec({
+            "results": {"type": "dict", "required": True},
+            "style": {"type": "str", "choices": ["table", "audit"], "default": "table"},
+            "record": {"type": "path"},
+        })
+        lines = report.lines(args["results"], args["style"])
+        summary = report.summary(args["results"])
+        # A debug task would print this as one quoted text.
+        display.display("\n".join(lines))
+        result: dict[str, Any] = {"changed": False, "summary": summary, "count": report.count_line(args["results"])}
+        if args["record"]:
+            result["record"] = args["record"]
+            result["changed"] = True
+            if not self._task.check_mode:
+                _write(args["record"], json.dumps(summary, indent=1, sort_keys=True) + "\n")
+        return result
+
+
+def _write(path: str, text: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        os.makedirs(folder, mode=0o750, exist_ok=True)
+        handle, aside = tempfile.mkstemp(prefix=".record-", dir=folder)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(aside, 0o640)
+        os.replace(aside, path)
+    except OSError as error:
+        raise AnsibleActionFail(f"the record {path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,262 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run has to say to people: the drift lines of a host, its refusal, the table of a node, the summary of a run.
+
+A *result* is what the role ``observe`` leaves as ``observe_result`` of a host: ``{root, chassis, plan, drift, problems, errors,
+drifting}``; playbooks add ``before`` (the result before the node was written), ``outcome``, ``window`` and ``topology_differences``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Sequence
+
+from ansible_collections.inferops.locality.plugins.module_utils import cpulist, knobs, quantity
+
+# Tags of the playbooks, one for each layer that has a role.
+LAYERS = ("host", "irq", "kubelet")
+
+OUTCOMES = {
+    "in_sync": "in sync, not touched",
+    "drifting": "drifts",
+    "written": "written, in sync",
+    "would_write": "would be written (check mode)",
+    "refused": "refused",
+    "failed": "failed",
+    "left": "left out, the rollout stopped before it",
+    "unreachable": "not reached",
+}
+
+
+def layers(run_tags: Iterable[str], skip_tags: Iterable[str]) -> list[str]:
+    """Layers that a run with these ``--tags`` and ``--skip-tags`` brings to their plan."""
+    run, skip = set(run_tags), set(skip_tags)
+    chosen = [layer for layer in LAYERS if layer in run] if run and not run & {"all", "tagged"} else list(LAYERS)
+    return [layer for layer in chosen if layer not in skip]
+
+
+def drifting(drift: Mapping[str, Any], only: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Entries of managed knobs that are not as planned. ``only``: those of these layers; a knob without a role is in all of them."""
+    result = []
+    for entry in drift.get("entries") or []:
+        knob = knobs.KNOBS.get(entry["knob"])
+        layer = knob.layer if knob else None
+        if entry["class"] == "managed" and not entry["in_sync"] and (only is None or layer not in LAYERS or layer in only):
+            result.append(dict(entry))
+    return result
+
+
+def shown(value: Any) -> str:
+    """The value of a knob in one line."""
+    if value is None:
+        return "not set"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {shown(item)}" for key, item in value.items()) or "nothing"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(shown(item) for item in value) or "nothing"
+    return str(value) if value != "" else '""'
+
+
+def drift_line(entry: Mapping[str, Any]) -> str:
+    """Knob, side, wanted, found and where: one line."""
+    sides = []
+    for side in ("running", "configured"):
+        if entry.get(side) == entry.get("wanted"):
+            continue
+        knob = knobs.KNOBS.get(entry["knob"])
+        if knob and side not in knob.sides:
+            continue
+        where = f" ({entry['source']})" if side == "configured" and entry.get("source") else ""
+        sides.append(f"{side} {shown(entry.get(side))}{where}")
+    reason = f" [{entry['reason']}]" if entry.get("reason") else ""
+    return f"{entry['knob']}: {', '.join(sides) or 'unknown'}; wanted {shown(entry.get('wanted'))}; needs {entry.get('needs')}{reason}"
+
+
+def finding_line(finding: Mapping[str, Any]) -> str:
+    """Severity, id, message and hint: one line."""
+    hint = f" Hint: {finding['hint']}." if finding.get("hint") else ""
+    return f"{finding['severity']} {finding['id']}: {finding['message'].rstrip('.')}.{hint}"
+
+
+def refusal(result: Mapping[str, Any]) -> str:
+    """All errors of a host as one message; empty where there are none."""
+    errors = result.get("errors") or []
+    if not errors:
+        return ""
+    count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
+    return "\n".join([f"refused, {count}, nothing was written:"] + [f"- {finding_line(error)}" for error in errors])
+
+
+def proof(result: Mapping[str, Any]) -> str:
+    """All managed knobs of a host that drift as one message; empty where there are none."""
+    entries = result.get("drifting") or []
+    if not entries:
+        return ""
+    count = "1 managed knob drifts" if len(entries) == 1 else f"{len(entries)} managed knobs drift"
+    return "\n".join([f"{count}:"] + [f"- {drift_line(entry)}" for entry in entries])
+
+
+def cost(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Knobs by what it costs to mend them, dearest first."""
+    result: dict[str, list[str]] = {}
+    for need in reversed(knobs.NEEDS):
+        names = [entry["knob"] for entry in entries if entry.get("needs") == need]
+        if names:
+            result[need] = names
+    return result
+
+
+def results(hostvars: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The results of these hosts, with the outcome of each; a host that left none was not reached."""
+    found: dict[str, dict[str, Any]] = {}
+    for host in hosts:
+        variables = hostvars[host]
+        result = dict(variables.get("observe_result") or {})
+        outcome = variables.get("site_outcome")
+        if not result:
+            outcome = "unreachable"
+        elif outcome is None:
+            outcome = "refused" if result.get("errors") else "drifting" if result.get("drifting") else "in_sync"
+        result["outcome"] = outcome
+        result["before"] = variables.get("site_before") or result
+        result["window"] = variables.get("site_window")
+        result["failure"] = variables.get("site_failure")
+        result["topology_differences"] = variables.get("audit_topology_differences") or []
+        found[str(host)] = result
+    return found
+
+
+# -- the table of a node
+
+
+def _size(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return quantity.binary(int(value)) if int(value) else "0"
+
+
+def _count(text: str) -> int:
+    return len(cpulist.from_list(text))
+
+
+def _table(rows: Sequence[Sequence[str]], indent: str) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [(indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths))).rstrip() for row in rows]
+
+
+def _numa_rows(plan: Mapping[str, Any]) -> list[list[str]]:
+    rows = [["NUMA node", "housekeeping", "isolated", "whole cores", "memory for pods", "huge pages", "GPUs", "NICs"]]
+    capacity = plan["capacity"]["numa_nodes"]
+    for node in plan["numa_nodes"]:
+        mine = capacity.get(str(node["id"])) or {}
+        pages = ", ".join(f"{count} x {size}" for size, count in (node.get("hugepages") or {}).items()) or "-"
+        rows.append([
+            str(node["id"]), node["housekeeping_cpus"] or "-", node["isolated_cpus"] or "-", str(mine.get("whole_cores", "-")),
+            _size(node["allocatable_memory_bytes"]), pages, str(len(node["gpus"])), str(len(node["nics"])),
+        ])
+    return rows
+
+
+def node_lines(host: str, result: Mapping[str, Any]) -> list[str]:
+    """The table of a node: lists, capacity, pairs, findings, what its drift costs, its window."""
+    outcome = OUTCOMES.get(result["outcome"], result["outcome"])
+    lines = [" ".join(part for part in (host, f"({result['chassis']})" if result.get("chassis") else "", "-", outcome) if part)]
+
+    def row(title: str, texts: Sequence[str]) -> None:
+        for index, text in enumerate(texts):
+            lines.append(f"  {title if index == 0 else '':<16}{text}".rstrip())
+
+    if result.get("root") not in (None, "/"):
+        row("files below", [str(result["root"])])
+    plan = result.get("plan") or {}
+    if plan.get("capacity"):
+        capacity = plan["capacity"]
+        row("housekeeping", [f"{plan['housekeeping_cpus'] or 'none'} ({_count(plan['housekeeping_cpus'])} CPUs)"])
+        row("isolated", [f"{plan['isolated_cpus'] or 'none'} ({capacity['cpus']} CPUs, {capacity['whole_cores']} whole cores for pods)"])
+        lines += _table(_numa_rows(plan), "  ") if plan["numa_nodes"] else []
+        pairs = capacity["pairs"]
+        if pairs:
+            rows = [[pair["gpu"], pair["nic"] or "no NIC", pair["relation"] or "unknown"] for pair in pairs]
+            row("GPU, its NIC", _table(rows, ""))
+            row("far from NICs", [", ".join(capacity["gpus_far_from_nics"]) or "none"])
+    if result["outcome"] != "unreachable":
+        before = result["before"].get("drifting") or []
+        title = "drift before" if result["outcome"] == "written" else "drift"
+        row(title, [f"{need}: {', '.join(names)}" for need, names in cost(before).items()] or ["none"])
+        if result["outcome"] == "written":
+            left = result.get("drifting") or []
+            row("drift now", [drift_line(entry) for entry in left] or ["none (written, not in force)" if result.get("root") != "/" else "none"])
+    if result.get("window"):
+        row("window", [str(result["window"])])
+    errors = result.get("errors") or []
+    findings = [*errors, *(item for item in result.get("findings") or [] if item not in errors)]
+    row("findings", [finding_line(finding) for finding in findings])
+    row("nvidia-smi", [_difference_line(item) for item in result["topology_differences"]])
+    row("not readable", [f"{problem['file']}: {problem['reason']}" for problem in result.get("problems") or []])
+    row("failure", str(result["failure"]).splitlines() if result.get("failure") else [])
+    return lines
+
+
+def _difference_line(item: Mapping[str, Any]) -> str:
+    return (
+        f"{item['gpu']} ({item['gpu_address']}) and {item['other']} ({item['other_address']}): "
+        f"printed {item['printed']}, computed {item['computed']} [{item['reason']}]"
+    )
+
+
+def audit_lines(host: str, result: Mapping[str, Any]) -> list[str]:
+    """A host in an audit: its outcome, then only what is not as planned."""
+    lines = [f"{host} - {OUTCOMES.get(result['outcome'], result['outcome'])}"]
+    lines += [f"  {drift_line(entry)}" for entry in result.get("drifting") or []]
+    shown_findings = [*(result.get("errors") or []), *(item for item in result.get("findings") or [] if item["severity"] == "warning")]
+    lines += [f"  {finding_line(finding)}" for index, finding in enumerate(shown_findings) if finding not in shown_findings[:index]]
+    lines += [f"  nvidia-smi: {_difference_line(item)}" for item in result["topology_differences"]]
+    return lines
+
+
+def count_line(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many nodes ended how."""
+    counts = {outcome: [host for host, result in found.items() if result["outcome"] == outcome] for outcome in OUTCOMES}
+    parts = [f"{len(hosts)} {OUTCOMES[outcome]}" for outcome, hosts in counts.items() if hosts]
+    total = "1 node" if len(found) == 1 else f"{len(found)} nodes"
+    return f"{total}: {'; '.join(parts)}" if parts else "no nodes"
+
+
+def lines(found: Mapping[str, Mapping[str, Any]], style: str) -> list[str]:
+    """The text of a run; ``style`` is ``table`` or ``audit``."""
+    one = node_lines if style == "table" else audit_lines
+    result: list[str] = []
+    for host, item in found.items():
+        if style == "table":
+            result.append("")
+        result += one(host, item)
+    return [*result, "", count_line(found)]
+
+
+def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The run for programs: by host its outcome, the drift before and now, its findings and capacity."""
+    hosts = {}
+    for host, item in found.items():
+        plan = item.get("plan") or {}
+        hosts[host] = {
+            "outcome": item["outcome"],
+            "chassis": item.get("chassis"),
+            "root": item.get("root"),
+            "plan_version": plan.get("version"),
+            "housekeeping_cpus": plan.get("housekeeping_cpus"),
+            "isolated_cpus": plan.get("isolated_cpus"),
+            "capacity": plan.get("capacity"),
+            "drift_before": item["before"].get("drifting") or [],
+            "drift": item.get("drifting") or [],
+            "errors": item.get("errors") or [],
+            "findings": item.get("findings") or [],
+            "window": item.get("window"),
+            "failure": item.get("failure"),
+        }
+    return {"counts": {outcome: sum(1 for item in found.values() if item["outcome"] == outcome) for outcome in OUTCOMES}, "hosts": hosts}
+
+
+__all__ = (
+    "LAYERS", "OUTCOMES", "audit_lines", "cost", "count_line", "drift_line", "drifting", "finding_line", "layers", "lines",
+    "node_lines", "proof", "refusal", "results", "shown", "summary",
+)
