@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""State and platform of a node in one reading: what is running, what is configured to come back, and what the node can do."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional
+
+from ansible_collections.inferops.locality.plugins.module_utils import cpulist, irq, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs
+from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
+from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
+from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config
+from ansible_collections.inferops.locality.plugins.module_utils.state_knobs import Knobs
+from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
+
+
+def read_state(sysroot: SysRoot, probe: Optional[Probe] = None) -> Dict[str, Any]:
+    """The facts of ``locality_state``. Never raises for what a node holds; what could not be used is in ``problems``."""
+    probe = probe or Probe(sysroot)
+    config = rke2_config.read(sysroot)
+    release = platform.os_release(sysroot)
+    debian = platform.is_debian(release)
+    boot = state_boot.read_boot(sysroot, debian)
+    facts = platform.read_platform(sysroot, probe, boot, config)
+    role = facts["rke2"]["role"]
+    found = Knobs()
+    boot_facts = state_knobs.read_kernel(sysroot, found, boot)
+    state_knobs.read_sysctls(sysroot, found, boot)
+    tuned = state_knobs.read_tuned(sysroot, found, facts["tuned"]["installed"])
+    state_knobs.read_written(sysroot, found, boot, tuned)
+    state_knobs.read_units(sysroot, found, role)
+    state_knobs.read_irqbalance(sysroot, found, debian)
+    irqs = state_knobs.read_interrupts(sysroot, found, _nics(sysroot))
+    state_knobs.read_kubelet(sysroot, found, config, role)
+    state_knobs.read_runtime(sysroot, found)
+    state_files = _state_files(sysroot, found, config, facts["rke2"]["kubelet_root_dir"])
+    return {
+        "platform": facts,
+        "running": dict(sorted(found.running.items())),
+        "configured": dict(sorted(found.configured.items())),
+        "foreign": sorted(found.foreign, key=lambda entry: (entry["knob"], entry["file"], entry["line"] or 0, entry["value"])),
+        "irqs": irqs,
+        "softirqs": irq.read_softirqs(sysroot),
+        "kubelet": {**_kubelet(config), "state_files": state_files},
+        "boot": boot_facts,
+        "problems": list(sysroot.problems),
+    }
+
+
+def _nics(sysroot: SysRoot) -> List[Mapping[str, Any]]:
+    return [
+        {"address": device.address, "interfaces": [interface.name for interface in device.interfaces]}
+        for device in pcie.read_pci(sysroot, None).devices if device.kind in ("nic", "rdma")
+    ]
+
+
+def _kubelet(config: Rke2Config) -> Dict[str, Any]:
+    args: Dict[str, List[str]] = {}
+    for arg in config.kubelet_args:
+        args.setdefault(arg.flag, []).append(arg.value)
+    return {
+        "args": args,
+        "args_sources": [{"flag": arg.flag, "value": arg.value, "file": arg.file, "line": arg.line} for arg in config.kubelet_args],
+        "files": config.files,
+    }
+
+
+def _state_files(sysroot: SysRoot, found: Knobs, config: Rke2Config, root_dir: str) -> Dict[str, Any]:
+    """Judge the kubelet's checkpoint files against the policies it will start with."""
+    wanted: Optional[Dict[str, Any]] = None
+    if config.complete:
+        values = {knob: found.configured[knob]["value"] for knob in state_knobs.KUBELET_FLAGS.values()}
+        # Without the flags the kubelet's own defaults hold.
+        wanted = {"cpu": values["kubelet.cpu_manager_policy"] or "none", "memory": values["kubelet.memory_manager_policy"] or "None"}
+        if "strict-cpu-reservation=true" in (values["kubelet.cpu_manager_options"] or []):
+            try:
+                wanted.update(strict=True, reserved=cpulist.from_kubelet(values["kubelet.reserved_cpus"] or ""))
+            except CpuListError:
+                wanted = {"memory": wanted["memory"]}
+    online = sysroot.cpu_list("/sys/devices/system/cpu/online")
+    files = kubelet_state.judge(sysroot, root_dir, wanted, online)
+    # A directory that may not be entered hides whether there are files at all.
+    unread = any(problem["file"].startswith(root_dir) and "cannot be" in problem["reason"] for problem in sysroot.problems)
+    if wanted is not None and not unread:
+        found.configure("kubelet.state_files", kubelet_state.summary(files, wanted), root_dir)
+    return files
+
+
+__all__ = ("read_state",)

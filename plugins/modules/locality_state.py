@@ -1,0 +1,267 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: locality_state
+short_description: Report what a node is set to, running and configured, and what its software can do
+version_added: 0.1.0
+description:
+  - Reads in one run, and returns as the fact RV(ansible_facts.locality_state), every setting that this collection manages.
+    Each has up to two sides, what is running now and what is configured to come back at the next boot or start.
+  - Reports the platform too, and with file and line every place outside the collection's own files that sets the same things.
+  - On the live node the kernel's configured arguments are those of the entry that boots next. Below another root they are
+    evaluated from C(/etc/default/grub) and C(/etc/default/grub.d), which the entries are made from.
+  - Of RKE2's configuration only listed keys leave the node. Its tokens, servers and registries never do, and values of kernel
+    arguments whose names say that they are secret are masked.
+  - Runs without privileges. What only root may read is left out, with an entry in RV(ansible_facts.locality_state.problems).
+options:
+  root:
+    description:
+      - Directory in which the machine's C(/) lies. Another directory than V(/) is a snapshot, an image or a tree on paper.
+      - Symbolic links are followed below it only.
+    type: path
+    default: /
+attributes:
+  check_mode:
+    support: full
+    description: Can run in check mode and return the same facts, since it only reads.
+  diff_mode:
+    support: none
+    description: Returns details on what has changed, or would change in check mode. This module changes nothing.
+  facts:
+    support: full
+    description: Returns RV(ansible_facts), which are added to the host's facts.
+  idempotent:
+    support: full
+    description: Changes nothing, so a second run changes nothing either.
+author:
+  - The inferops.locality authors (@inferops)
+"""
+
+EXAMPLES = r"""
+- name: Read what the node is set to
+  inferops.locality.locality_state:
+
+- name: Show what others have set
+  ansible.builtin.debug:
+    msg: "{{ ansible_facts.locality_state.foreign }}"
+
+- name: Read the state from a snapshot on the controller
+  inferops.locality.locality_state:
+    root: /srv/snapshots/gpu-node-1
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Facts to add to the host.
+  returned: success
+  type: dict
+  contains:
+    locality_state:
+      description: State and platform of the node.
+      returned: success
+      type: dict
+      contains:
+        platform:
+          description: What the software of the node can do.
+          returned: success
+          type: dict
+          contains:
+            distribution:
+              description: Fields of C(os-release). RV(ansible_facts.locality_state.platform.distribution.like) is C(ID_LIKE).
+              returned: success
+              type: dict
+              sample: {id: debian, version_id: "13", pretty_name: Debian GNU/Linux 13 (trixie), like: []}
+            supported:
+              description: Whether this version of the collection supports the node.
+              returned: success
+              type: bool
+              sample: true
+            unsupported_reason:
+              description: Every reason why it does not, or V(null).
+              returned: success
+              type: str
+              sample: "Rocky Linux 8.10: supported are Debian 12 and 13, Ubuntu 22.04 and 24.04, the RHEL family 9 and 10, and SLES 15 SP6 or newer"
+            kernel:
+              description: Release of the running kernel.
+              returned: success
+              type: str
+              sample: 6.12.57+deb13-amd64
+            cpu_vendor:
+              description: Vendor as C(/proc/cpuinfo) names it.
+              returned: success
+              type: str
+              sample: GenuineIntel
+            python:
+              description: Version of the Python that modules run with. Below another root the one that is installed there.
+              returned: success
+              type: str
+              sample: 3.13.5
+            boot_loader:
+              description:
+                - RV(ansible_facts.locality_state.platform.boot_loader.kind) is one of V(grub-drop-in), V(grub-default), V(bls),
+                  V(systemd-boot) and V(unknown).
+                - RV(ansible_facts.locality_state.platform.boot_loader.once) tells whether the loader can try an entry once.
+                  V(null) where that cannot be told.
+              returned: success
+              type: dict
+              sample: {kind: grub-drop-in, drop_in_dir: /etc/default/grub.d, once: true}
+            cgroup:
+              description: V(v1), V(v2), V(hybrid) or V(null).
+              returned: success
+              type: str
+              sample: v2
+            selinux:
+              description: V(enforcing), V(permissive), V(disabled) or V(null).
+              returned: success
+              type: str
+              sample: disabled
+            features:
+              description: What kernel and machine have. V(null) where that cannot be told.
+              returned: success
+              type: dict
+              sample: {config_acs: true, hugepages_per_node: true, nohz_full: true, cpufreq: true, cpuidle: true, thp: true, numa_balancing: true, iommu: true}
+            tuned:
+              description: Whether tuned is installed, its version, where profiles of the operator lie, and the active profile.
+              returned: success
+              type: dict
+              sample: {installed: false, version: null, profile_dir: null, active: null}
+            irqbalance:
+              description: Whether irqbalance is installed, and the environment file its unit reads.
+              returned: success
+              type: dict
+              sample: {installed: true, env_file: /etc/default/irqbalance}
+            rke2:
+              description: What is known of RKE2 without asking the cluster.
+              returned: success
+              type: dict
+              sample:
+                role: agent
+                version: v1.34.1+rke2r1
+                minor: 34
+                data_dir: /var/lib/rancher/rke2
+                kubelet_root_dir: /var/lib/kubelet
+                node_name: gpu-node-1
+                units: [rke2-agent.service]
+            virtualization:
+              description: Hypervisor as C(systemd-detect-virt) names it, V(none) on hardware, V(null) where that cannot be told.
+              returned: success
+              type: str
+              sample: none
+        running:
+          description:
+            - Knob to its value now. A knob that could not be read is left out, V(null) means that it is not set.
+          returned: success
+          type: dict
+          sample: {"kernel.isolcpus": "managed_irq,2-31", "vm.thp": "madvise", "vm.swappiness": 0}
+        configured:
+          description:
+            - Knob to what comes back at the next boot or start, with C(path:line) of what decides it.
+          returned: success
+          type: dict
+          sample:
+            vm.swappiness: {value: 0, source: "/etc/sysctl.d/90-inferops-locality.conf:3"}
+        foreign:
+          description: Places outside the collection's files that set a knob.
+          returned: success
+          type: list
+          elements: dict
+          sample: [{knob: vm.swappiness, file: /etc/sysctl.d/99-tuning.conf, line: 4, value: "10"}]
+        irqs:
+          description: Interrupts of NICs, and of other devices that the collection places. Lists are CPU lists.
+          returned: success
+          type: list
+          elements: dict
+          sample: [{irq: 120, device: "0000:18:00.0", queue: 0, asked: "0", effective: "0", affinity_hint: null, managed: null}]
+        softirqs:
+          description: Counters of C(NET_RX) and C(NET_TX) by CPU. They wrap at 32 bits.
+          returned: success
+          type: dict
+          sample: {net_rx: {"0": 1207, "1": 33}, net_tx: {"0": 12, "1": 0}}
+        kubelet:
+          description: What RKE2 hands to the kubelet, the files it comes from with their keys, and the kubelet's checkpoint files.
+          returned: success
+          type: dict
+          contains:
+            args:
+              description: Flag to its values in order.
+              returned: success
+              type: dict
+              sample: {cpu-manager-policy: [static], reserved-cpus: ["0-1"]}
+            args_sources:
+              description: The same with file and line.
+              returned: success
+              type: list
+              elements: dict
+              sample: [{flag: reserved-cpus, value: "0-1", file: /etc/rancher/rke2/config.yaml, line: 4}]
+            files:
+              description: Files in the order RKE2 reads them, with the names of their keys.
+              returned: success
+              type: list
+              elements: dict
+              sample: [{file: /etc/rancher/rke2/config.yaml, keys: [token, kubelet-arg]}]
+            state_files:
+              description: What the kubelet's checkpoint files hold and whether it would start with them.
+              returned: success
+              type: dict
+              sample:
+                cpu: {policy: static, valid: true, reason: null, format: v2, entries: 0}
+                memory: {policy: Static, valid: true, reason: null, format: v1, entries: 0}
+        boot:
+          description: The kernel's command line, secrets masked.
+          returned: success
+          type: dict
+          contains:
+            command_line:
+              description: Of the running kernel.
+              returned: success
+              type: str
+              sample: BOOT_IMAGE=/boot/vmlinuz-6.12.57 root=/dev/sda2 ro quiet
+            next_boot:
+              description: Arguments of the next boot, the entry and the file they come from. V(null) where they cannot be told.
+              returned: success
+              type: dict
+              sample: {entry: gnulinux-simple-0a1b, args: [ro, quiet], source: "/boot/grub/grub.cfg:131"}
+            duplicates:
+              description: Arguments given more than once where only one counts.
+              returned: success
+              type: list
+              elements: str
+              sample: [isolcpus]
+            ignored:
+              description: Arguments that the kernel drops, with the reason.
+              returned: success
+              type: list
+              elements: dict
+              sample: [{token: "nohz_full=", reason: "names no CPUs: nothing is isolated"}]
+        problems:
+          description: Files that are there and could not be used.
+          returned: success
+          type: list
+          elements: dict
+          sample: [{file: /boot/grub/grub.cfg, reason: "cannot be read: Permission denied"}]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
+from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
+
+
+def main() -> None:
+    """Read and return."""
+    module = AnsibleModule(argument_spec={"root": {"type": "path", "default": "/"}}, supports_check_mode=True)
+    sysroot = SysRoot(module.params["root"])
+    if not sysroot.is_dir("/"):
+        module.fail_json(msg=f"root: found '{module.params['root']}', wanted a directory that can be read")
+    module.exit_json(changed=False, ansible_facts={"locality_state": read_state(sysroot)})
+
+
+if __name__ == "__main__":
+    main()
