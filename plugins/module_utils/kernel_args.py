@@ -554,14 +554,9 @@ class GrubValue:
             if statement.offset > 0 and args and statement.cut_before:
                 return args, text[statement.offset:]
             for offset, word in zip(statement.offsets, statement.words):
-                piece = next((piece for start, piece in reversed(starts) if start <= offset), None)
-                line = None if piece is None else piece.line + text[_start_of(starts, offset):offset].count("\n")
-                args.append(_word(_as_loader(word), None if piece is None else piece.file, line))
+                begin, origin = next((pair for pair in reversed(starts) if pair[0] <= offset), starts[0])
+                args.append(_word(_as_loader(word), origin.file, origin.line + text[begin:offset].count("\n")))
         return args, None
-
-
-def _start_of(starts: Sequence[Tuple[int, _Piece]], offset: int) -> int:
-    return next((start for start, _piece in reversed(starts) if start <= offset), 0)
 
 
 def _as_loader(word: str) -> str:
@@ -596,6 +591,7 @@ class GrubDefaults:
 
 GRUB_KERNEL: Tuple[str, ...] = ("GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _OPENERS = {"if", "for", "while", "until", "case", "{", "("}
 _CLOSERS = {"fi", "done", "esac", "}", ")"}
 _MIDDLE = {"then", "else", "elif", "do"}
@@ -781,9 +777,9 @@ class _Shell:
         if rest == "(":
             self._opaque(value, self._closing(self.at + 2))
             return
-        match = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))").match(self.text, self.at)
+        match = _VARIABLE.match(self.text, self.at)
         if match:
-            name = match.group(1) or match.group(2)
+            name = str(match.group(1) or match.group(2))
             if name in self.result.values:
                 value.pieces.extend(self.result.values[name].pieces)
             elif not name.startswith("GRUB_"):

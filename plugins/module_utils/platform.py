@@ -109,7 +109,7 @@ def _python(sysroot: SysRoot) -> Tuple[Optional[str], bool]:
         for name in ("python3", "platform-python"):
             match = re.search(r"python(3\.\d+)$", sysroot.readlink(f"{directory}/{name}") or "")
             found = found or (match.group(1) if match else None)
-        version = next((version for version in _PYTHONS if sysroot.readlink(f"{directory}/python{version}") or sysroot.exists(f"{directory}/python{version}")), None)
+        version = next((version for version in _PYTHONS if sysroot.exists(f"{directory}/python{version}")), None)
         if version is not None and (found is None or _version(found) < MINIMUM_PYTHON):
             found = version
     if found is None:

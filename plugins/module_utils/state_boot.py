@@ -88,7 +88,7 @@ def _once(sysroot: SysRoot) -> Optional[bool]:
     best: Tuple[int, str, str] = (0, "", "")
     for line in (sysroot.text("/proc/mounts") or "").split("\n"):
         fields = line.split()
-        if len(fields) >= 3 and (fields[1] == "/" or "/boot" == fields[1] or fields[1] in ("/boot/grub", "/boot/grub2")) and len(fields[1]) >= best[0]:
+        if len(fields) >= 3 and (fields[1] == "/" or fields[1] == "/boot" or fields[1] in ("/boot/grub", "/boot/grub2")) and len(fields[1]) >= best[0]:
             best = (len(fields[1]), fields[0], fields[2])
     if not best[2]:
         return None

@@ -115,8 +115,8 @@ def sysctl_file(sysroot: SysRoot, path: str, keys: Sequence[str]) -> Dict[str, L
 
 def _sysctl_lines(text: str) -> List[Tuple[int, str, Optional[str]]]:
     lines: List[Tuple[int, str, Optional[str]]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip()
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip()
         if not line or line[0] in "#;":
             continue
         name, equals, value = line.partition("=")
@@ -346,8 +346,8 @@ def tuned_profile(sysroot: SysRoot, dirs: Sequence[str], names: Sequence[str], _
             continue
         own: Dict[str, Dict[str, Setting]] = {}
         section = ""
-        for number, line in enumerate(text.split("\n"), 1):
-            line = line.strip()
+        for number, raw in enumerate(text.split("\n"), 1):
+            line = raw.strip()
             if not line or line[0] in "#;":
                 continue
             if line.startswith("[") and line.endswith("]"):

@@ -40,6 +40,15 @@ _HUGE_SYSCTLS: Tuple[str, ...] = ("vm.nr_hugepages", "vm.nr_hugepages_mempolicy"
 THP = "/sys/kernel/mm/transparent_hugepage"
 WORKQUEUE = "/sys/devices/virtual/workqueue/cpumask"
 CPUS = "/sys/devices/system/cpu"
+# Files that tmpfiles.d and tuned write, each with its knob; of every CPU's files the first stands for all.
+_WRITTEN: Mapping[str, str] = {
+    f"{THP}/enabled": "vm.thp",
+    f"{THP}/defrag": "vm.thp_defrag",
+    WORKQUEUE: "workqueue.cpumask",
+    f"{CPUS}/cpu0/cpufreq/scaling_governor": "cpu.governor",
+    f"{CPUS}/cpufreq/policy0/scaling_governor": "cpu.governor",
+    f"{CPUS}/cpu0/power/pm_qos_resume_latency_us": "cpu.latency",
+}
 _CMDLINE_KNOBS: Tuple[str, ...] = (
     "kernel.isolcpus", "kernel.nohz_full", "kernel.irqaffinity", "kernel.rcu_nocbs", "kernel.hugepages", "kernel.iommu", "kernel.acs",
 )
@@ -213,7 +222,7 @@ def read_sysctls(sysroot: SysRoot, found: Knobs, boot: Boot) -> None:
 def _number(text: str) -> Any:
     """An int, or the text as it stands where it is none: it equals no plan then."""
     try:
-        return int(text.split()[0], 0) if text.split() else None
+        return int(text.split(maxsplit=1)[0], 0) if text.split() else None
     except ValueError:
         return text
 
@@ -269,9 +278,9 @@ def read_tuned(sysroot: SysRoot, found: Knobs, installed: bool) -> Tuned:
 def _tuned_foreign(found: Knobs, tuned: Tuned) -> None:
     keys = {key: knob for knob, key in SYSCTLS.items()}
     for option, setting in tuned.profile.options("sysctl").items():
-        knob = keys.get(option.replace("/", "."), "kernel.hugepages" if option in _HUGE_SYSCTLS else None)
-        if knob:
-            found.owned(knob, setting)
+        sysctl_knob = keys.get(option.replace("/", "."), "kernel.hugepages" if option in _HUGE_SYSCTLS else None)
+        if sysctl_knob:
+            found.owned(sysctl_knob, setting)
     for option, setting in tuned.profile.options("bootloader").items():
         if option.startswith("cmdline"):
             for arg in kernel_args.parse(setting.value.lstrip("+- ")).args:
@@ -285,23 +294,13 @@ def _tuned_foreign(found: Knobs, tuned: Tuned) -> None:
         ("vm", ("transparent_hugepage.defrag", "transparent_hugepages.defrag"), "vm.thp_defrag"),
     ):
         for name in names:
-            option = tuned.option(kind, name)
-            if option is not None:
-                found.owned(knob, option)
+            given = tuned.option(kind, name)
+            if given is not None:
+                found.owned(knob, given)
     for option, setting in tuned.profile.options("sysfs").items():
-        for path, knob in _WRITTEN.items():
+        for path, written_knob in _WRITTEN.items():
             if written([Write(option, setting, False)], path) is not None:
-                found.owned(knob, setting)
-
-
-_WRITTEN: Mapping[str, str] = {
-    f"{THP}/enabled": "vm.thp",
-    f"{THP}/defrag": "vm.thp_defrag",
-    WORKQUEUE: "workqueue.cpumask",
-    f"{CPUS}/cpu0/cpufreq/scaling_governor": "cpu.governor",
-    f"{CPUS}/cpufreq/policy0/scaling_governor": "cpu.governor",
-    f"{CPUS}/cpu0/power/pm_qos_resume_latency_us": "cpu.latency",
-}
+                found.owned(written_knob, setting)
 
 
 def read_written(sysroot: SysRoot, found: Knobs, boot: Boot, tuned: Tuned) -> None:
@@ -346,7 +345,7 @@ def read_written(sysroot: SysRoot, found: Knobs, boot: Boot, tuned: Tuned) -> No
 
 def _first_word(text: str) -> str:
     # tuned takes "schedutil|ondemand|powersave": the first that the driver has.
-    return text.split("|")[0].strip()
+    return text.split("|", maxsplit=1)[0].strip()
 
 
 def _latency(text: str) -> Any:
@@ -522,8 +521,9 @@ def read_interrupts(sysroot: SysRoot, found: Knobs, devices: Sequence[Mapping[st
     """
     configured = irq.read_configured(sysroot)
     entries = {entry["address"]: entry for entry in (configured or {}).get("devices", [])}
-    known = [device for device in devices if device["address"]]
-    wanted = known + [{"address": address, "interfaces": irq.interfaces(sysroot, address)} for address in entries if address not in {d["address"] for d in known}]
+    wanted: List[Mapping[str, Any]] = list(devices)
+    others = [address for address in entries if address not in {device["address"] for device in devices}]
+    wanted += [{"address": address, "interfaces": irq.interfaces(sysroot, address)} for address in others]
     irqs = irq.read_irqs(sysroot, wanted)
     source = f"{knobs.FILE_IRQ}:1"
     failed = configured is None and sysroot.reads.get(knobs.FILE_IRQ) in ("file", "link")
@@ -586,7 +586,7 @@ def kubelet_values(args: Sequence[Tuple[str, str]]) -> Dict[str, Any]:
     given: Dict[str, List[str]] = {}
     for flag, value in args:
         given.setdefault(flag, []).append(value)
-    values: Dict[str, Any] = {knob: None for knob in KUBELET_FLAGS.values()}
+    values: Dict[str, Any] = dict.fromkeys(KUBELET_FLAGS.values())
     for flag, knob in KUBELET_FLAGS.items():
         texts = given.get(flag)
         if texts is None:
