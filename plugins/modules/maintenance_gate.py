@@ -38,7 +38,7 @@ options:
       - When nodes may be disturbed, at least one. Each has one of three forms.
       - Weekly, with C(days) (a list of V(mon) to V(sun)), C(start) (wall-clock time such as V("22:00"), quoted), C(duration) (such as V(8h), V(1h30m) or a
         number of minutes, at most 7 days) and C(timezone) (an IANA name such as V(Europe/Berlin)).
-      - By rule, with C(rrule) (RFC 5545, such as V(FREQ=MONTHLY;BYDAY=1SA)) in place of C(days). Only rules that name days are taken, the time of day is C(start).
+      - By rule, with C(rrule) (RFC 5545, such as V(FREQ=MONTHLY;BYDAY=1SA)) in place of C(days). Only rules that name days are taken, the time is C(start).
         Rules with INTERVAL or COUNT need C(anchor), the day to count from.
       - Absolute, with C(from) and C(until) (such as V("2026-12-05 22:00"), wall-clock time, quoted) and C(timezone).
     type: list

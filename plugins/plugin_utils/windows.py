@@ -640,10 +640,13 @@ def evaluate(windows: Any, blackouts: Any, expected_minutes: Any, now: Any) -> d
 
     later = [span for span in free if moment < span.start <= moment + HORIZON]
     following = next((span for span in later if span.end - span.start >= expected), None)
+    # Who waits for a start that the clocks leave out must read it where he looks, not only in the notes.
+    soon = min(following.start if following else hi, moment + dt.timedelta(days=31))
+    left_out = "".join(f"; {text}" for when, text in sorted(notes) if moment - dt.timedelta(days=1) <= when <= soon)
     if following is None:
         answer["outcome"] = "stop"
         what = f"none of the next openings is {expected_minutes} minutes long" if later else "no window opens"
-        answer["reason"] = f"{why}; {what} within {HORIZON.days} days"
+        answer["reason"] = f"{why}; {what} within {HORIZON.days} days{left_out}"
         return answer
     rule = _rule_at(open_spans, following.start)
     assert rule is not None
@@ -651,7 +654,7 @@ def evaluate(windows: Any, blackouts: Any, expected_minutes: Any, now: Any) -> d
     answer.update(opens_at=_iso(following.start, rule.zone), opens_at_utc=_iso(following.start, UTC), timezone=rule.zone.key, window=rule.label)
     short = later.index(following)
     skipped = f", after {short} opening{'s' if short > 1 else ''} too short for {expected_minutes} minutes" if short else ""
-    answer["reason"] = f"{why}; opens {_say(following.start, rule.zone)}{skipped}, {rule}"
+    answer["reason"] = f"{why}; opens {_say(following.start, rule.zone)}{skipped}, {rule}{left_out}"
     return answer
 
 
