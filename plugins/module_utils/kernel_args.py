@@ -480,12 +480,10 @@ MASK = "********"
 
 def masked_word(raw: str) -> str:
     """A word with its value replaced where the name says that it is a secret, or where an address carries a user's password."""
-    name, equals, value = raw.partition("=")
-    if equals and value and _SECRET.search(name):
-        return f'{name}={MASK}"' if name.startswith('"') else f"{name}={MASK}"
-    if equals and value and _SECRET.search(value.partition("=")[0]) and "=" in value:
-        # module options inside an argument: dyndbg-like "x=password=..."
-        return f"{name}={value.partition('=')[0]}={MASK}"
+    for match in re.finditer("=", raw):
+        # A list may hold pairs of its own: x=debug,password=...
+        if match.end() < len(raw) and _SECRET.search(re.split(r"[,;=]", raw[:match.start()])[-1]):
+            return raw[:match.end()] + MASK + ('"' if raw.startswith('"') else "")
     return _ISCSI_USER.sub(MASK, _URL_USER.sub(MASK, raw))
 
 
@@ -595,6 +593,8 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_
 _OPENERS = {"if", "for", "while", "until", "case", "{", "("}
 _CLOSERS = {"fi", "done", "esac", "}", ")"}
 _MIDDLE = {"then", "else", "elif", "do"}
+# Commands after which the rest of the files may not be read, or others are.
+_FAR_REACHING = {".", "source", "eval", "exec", "exit", "return", "unset"}
 
 
 def grub_defaults(files: Sequence[Tuple[str, str]]) -> GrubDefaults:
@@ -642,7 +642,11 @@ class _Shell:
         self.depth = 0
 
     def run(self) -> None:
-        while self.at < len(self.text):
+        """Read all statements; one that is not understood is noted and passed over up to the end of its line."""
+        while True:
+            self._skip()
+            if self.at >= len(self.text):
+                return
             start, line = self.at, self.line
             try:
                 self._statement()
@@ -654,10 +658,10 @@ class _Shell:
         end = len(self.text) if end < 0 else end
         statement = self.text[start:end]
         first = statement.split(None, 1)[0] if statement.split() else ""
-        harmless = "GRUB_CMDLINE" not in statement and first not in (".", "source", "eval", "exec", "exit", "return", "unset", "set")
+        words = re.findall(r"[^\s;&|`()]+", statement)
+        harmless = "GRUB_CMDLINE" not in statement and not set(words) & _FAR_REACHING
         self.line = line + statement.count("\n")
         self.at = end
-        words = re.findall(r"[^\s;]+", statement)
         self.depth = max(0, self.depth + sum(word in _OPENERS for word in words) - sum(word in _CLOSERS for word in words))
         if first in _CLOSERS | _MIDDLE and harmless:
             return
@@ -683,9 +687,6 @@ class _Shell:
             self.at += 1
 
     def _statement(self) -> None:
-        self._skip()
-        if self.at >= len(self.text):
-            return
         export = re.compile(r"export(?=[ \t])[ \t]+").match(self.text, self.at)
         if export:
             self.at = export.end()
@@ -712,10 +713,10 @@ class _Shell:
                 break
             if self.at == blanks:
                 raise _Unreadable("holds a character after an assignment that is not understood")
-        if self.depth and any(name.startswith("GRUB_CMDLINE") for name, _value in assigned):
+        if self.depth and any(variable.startswith("GRUB_CMDLINE") for variable, _value in assigned):
             raise _Unreadable("is an assignment under a condition")
-        for name, value in assigned:
-            self.result.values[name] = value
+        for variable, value in assigned:
+            self.result.values[variable] = value
 
     def _word(self) -> GrubValue:
         value = GrubValue()

@@ -68,8 +68,6 @@ def unsupported(release: Dict[str, str], cgroup: Optional[str], boot: Boot, ostr
         if major is None or int(major.group()) not in (9, 10):
             extra = " (RHEL 8 has cgroup v1 and a kernel without many of these settings)" if major is not None and int(major.group()) == 8 else ""
             reasons.append(f"{name}: {SUPPORTED}{extra}")
-        elif distribution == "fedora":
-            reasons.append(f"{name}: {SUPPORTED}")
     elif distribution == "sles":
         service_pack = re.fullmatch(r"15\.(\d+)", version)
         if not service_pack or int(service_pack.group(1)) < 6:

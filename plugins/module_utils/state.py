@@ -32,7 +32,7 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None) -> Dict[str, Any
     state_knobs.read_units(sysroot, found, role)
     state_knobs.read_irqbalance(sysroot, found, debian)
     irqs = state_knobs.read_interrupts(sysroot, found, _nics(sysroot))
-    state_knobs.read_kubelet(sysroot, found, config, role)
+    state_knobs.read_kubelet(sysroot, found, config, role, facts["rke2"]["data_dir"])
     state_knobs.read_runtime(sysroot, found)
     state_files = _state_files(sysroot, found, config, facts["rke2"]["kubelet_root_dir"])
     return {

@@ -67,6 +67,23 @@ KUBELET_FLAGS: Mapping[str, str] = {
     "eviction-hard": "kubelet.eviction_hard",
 }
 
+# The same settings in a KubeletConfiguration file. Flags beat files, but a file that sets one is somebody's decision.
+_KUBELET_FIELDS: Mapping[str, str] = {
+    "cpuManagerPolicy": "kubelet.cpu_manager_policy",
+    "cpuManagerPolicyOptions": "kubelet.cpu_manager_options",
+    "topologyManagerPolicy": "kubelet.topology_manager_policy",
+    "topologyManagerScope": "kubelet.topology_manager_scope",
+    "topologyManagerPolicyOptions": "kubelet.topology_manager_options",
+    "memoryManagerPolicy": "kubelet.memory_manager_policy",
+    "reservedMemory": "kubelet.reserved_memory",
+    "reservedSystemCPUs": "kubelet.reserved_cpus",
+    "systemReserved": "kubelet.system_reserved",
+    "kubeReserved": "kubelet.kube_reserved",
+    "evictionHard": "kubelet.eviction_hard",
+}
+# Written by RKE2 itself at each start.
+_RKE2_DEFAULTS = "00-rke2-defaults.conf"
+
 
 @dataclass
 class Knobs:
@@ -648,8 +665,8 @@ def _reserved_memory(texts: Sequence[str]) -> Any:
     return sizes
 
 
-def read_kubelet(sysroot: SysRoot, found: Knobs, config: Rke2Config, role: Optional[str]) -> None:
-    """Configured: RKE2's merged configuration. Running: the flags of the kubelet's process. Other files' flags are foreign."""
+def read_kubelet(sysroot: SysRoot, found: Knobs, config: Rke2Config, role: Optional[str], data_dir: str) -> None:
+    """Configured: RKE2's merged configuration. Running: the flags of the kubelet's process. Flags of other files are foreign."""
     if config.complete:
         values = kubelet_values([(arg.flag, arg.value) for arg in config.kubelet_args])
         sources: Dict[str, KubeletArg] = {}
@@ -661,9 +678,24 @@ def read_kubelet(sysroot: SysRoot, found: Knobs, config: Rke2Config, role: Optio
     for arg in config.kubelet_args:
         if arg.flag in KUBELET_FLAGS and arg.file != knobs.FILE_KUBELET:
             found.owned(KUBELET_FLAGS[arg.flag], Setting(arg.value, arg.file, arg.line), f"{arg.flag}={arg.value}")
+    _kubelet_files(sysroot, found, config, data_dir)
     flags = _kubelet_flags(sysroot, role)
     if flags is not None:
         found.running.update(kubelet_values(flags))
+
+
+def _kubelet_files(sysroot: SysRoot, found: Knobs, config: Rke2Config, data_dir: str) -> None:
+    """Settings of ours in KubeletConfiguration files: RKE2's drop-in folder, and what ``config`` and ``config-dir`` name."""
+    folders = [f"{data_dir}/agent/etc/kubelet.conf.d"] + [arg.value for arg in config.kubelet_args if arg.flag == "config-dir"]
+    files = [arg.value for arg in config.kubelet_args if arg.flag == "config"]
+    for folder in dict.fromkeys(folders):
+        if folder.startswith("/"):
+            files += [f"{folder}/{name}" for name in sysroot.listdir(folder) if name.endswith(".conf") and name != _RKE2_DEFAULTS]
+    for file in dict.fromkeys(files):
+        for number, line in enumerate((sysroot.text(file, 2**20) or "").split("\n") if file.startswith("/") else [], 1):
+            match = re.match(r"[ \t]{0,8}\"?(\w+)\"?[ \t]*:[ \t]*\"?([\w.%<>=,;:/+-]{0,200})", line)
+            if match and match.group(1) in _KUBELET_FIELDS:
+                found.owned(_KUBELET_FIELDS[match.group(1)], Setting(match.group(2).rstrip(","), file, number), f"{match.group(1)}: {match.group(2).rstrip(',')}".rstrip(": "))
 
 
 def _kubelet_flags(sysroot: SysRoot, role: Optional[str]) -> Optional[List[Tuple[str, str]]]:
