@@ -553,7 +553,11 @@ class GrubValue:
                 return args, text[statement.offset:]
             for offset, word in zip(statement.offsets, statement.words):
                 begin, origin = next((pair for pair in reversed(starts) if pair[0] <= offset), starts[0])
-                args.append(_word(_as_loader(word), origin.file, origin.line + text[begin:offset].count("\n")))
+                # A variable of GRUB's own is set in grub.cfg, if at all: nothing of ours comes from one.
+                plain = _MARK.sub("", word)
+                if not plain:
+                    continue
+                args.append(_word(_as_loader(plain), origin.file, origin.line + text[begin:offset].count("\n")))
         return args, None
 
 

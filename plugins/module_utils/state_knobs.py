@@ -583,7 +583,7 @@ def _affinity(sysroot: SysRoot, irqs: Sequence[Mapping[str, Any]], entry: Option
     def cpus_of(text: Optional[str]) -> Optional[CpuSet]:
         return None if text is None else cpulist.from_list(text)
 
-    if entry is not None:
+    if entry is not None and entry["cpus"]:
         cpus = cpulist.from_list(entry["cpus"])
         placed = irq.place(irqs, cpus, entry["strategy"], irq.read_cores(sysroot, cpus))
         if all(irq.verdict(placed[item["irq"]], cpus_of(item["asked"]), cpus_of(item["effective"])) in irq.IN_SYNC for item in irqs):
@@ -695,7 +695,7 @@ def _kubelet_files(sysroot: SysRoot, found: Knobs, config: Rke2Config, data_dir:
         for number, line in enumerate((sysroot.text(file, 2**20) or "").split("\n") if file.startswith("/") else [], 1):
             match = re.match(r"[ \t]{0,8}\"?(\w+)\"?[ \t]*:[ \t]*\"?([\w.%<>=,;:/+-]{0,200})", line)
             if match and match.group(1) in _KUBELET_FIELDS:
-                found.owned(_KUBELET_FIELDS[match.group(1)], Setting(match.group(2).rstrip(","), file, number), f"{match.group(1)}: {match.group(2).rstrip(',')}".rstrip(": "))
+                found.owned(_KUBELET_FIELDS[match.group(1)], Setting(f"{match.group(1)}: {match.group(2)}".rstrip(": ,"), file, number))
 
 
 def _kubelet_flags(sysroot: SysRoot, role: Optional[str]) -> Optional[List[Tuple[str, str]]]:
