@@ -90,16 +90,18 @@ class ActionModule(ActionBase):
 
     def _wait(self, args: dict[str, Any], answer: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Sleep until the gate opens, at most 12 hours in all; (the answer then, seconds slept)."""
-        begun = _clock()
-        last = begun + windows.MAX_WAIT
+        slept = 0.0
+        limit = windows.MAX_WAIT.total_seconds()
         while answer["outcome"] == "wait":
             opens = dt.datetime.fromisoformat(answer["opens_at"])
             display.display(f"maintenance_gate: {answer['reason']}; waiting")
-            while (now := _clock()) < min(opens, last):
-                _sleep(min(SLEEP_SECONDS, max((min(opens, last) - now).total_seconds(), 0.1)))
-            if now >= last and now < opens:
-                # The clock was set back, or the next opening turned out to be another one.
-                answer["outcome"] = "stop"
-                break
+            while (now := _clock()) < opens:
+                # Counted, not read from the clock: one that is set back must not make a rollout hang for days.
+                if slept >= limit:
+                    answer.update(outcome="stop", reason=f"waited {limit / 3600:.0f} hours for {answer['opens_at']}, and it is not there yet")
+                    return answer, int(slept)
+                step = min(SLEEP_SECONDS, max((opens - now).total_seconds(), 0.1), limit - slept)
+                _sleep(step)
+                slept += step
             answer = self._ask(args, now)
-        return answer, int((_clock() - begun).total_seconds())
+        return answer, int(slept)

@@ -31,6 +31,8 @@ __all__ = ["HORIZON", "MAX_WAIT", "WindowError", "evaluate", "parse_now"]
 HORIZON = dt.timedelta(days=400)
 MAX_WAIT = dt.timedelta(hours=12)
 MAX_DURATION_MINUTES = 7 * 24 * 60
+# Far enough from the ends of the calendar that no conversion can leave it.
+MIN_YEAR, MAX_YEAR = 1971, 9000
 
 UTC = dt.timezone.utc
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -231,6 +233,9 @@ class _Reader:
         if local.tzinfo is not None:
             self.error(key, f"{_show(value)} has an offset of its own; write the wall-clock time of 'timezone' (which may be UTC)")
             return None
+        if not MIN_YEAR <= local.year <= MAX_YEAR:
+            self.error(key, f"{_show(value)} is not between the years {MIN_YEAR} and {MAX_YEAR}")
+            return None
         if zone is None:
             return None
         found = _to_utc(local, zone)
@@ -383,7 +388,10 @@ def _until(text: str, zone: dt.tzinfo) -> dt.datetime:
     if len(text) == 8:
         return dt.datetime.strptime(text, "%Y%m%d").replace(hour=23, minute=59, second=59)
     local = dt.datetime.strptime(text.rstrip("Z"), "%Y%m%dT%H%M%S")
-    return local.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None) if text.endswith("Z") else local
+    # "For ever" is often written as the last second of the year 9999, which has no wall-clock time east of Greenwich.
+    if not text.endswith("Z") or not MIN_YEAR <= local.year <= MAX_YEAR:
+        return local
+    return local.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None)
 
 
 def _read_all(name: str, raw: Any) -> tuple[list[Rule], list[str]]:
@@ -420,6 +428,7 @@ def parse_now(value: Any) -> dt.datetime:
             except ValueError:
                 local = None
             if local is not None and local.tzinfo is None and len(wall.strip()) > 10:
+                _in_range(local, value)
                 found = _to_utc(local, zoneinfo.ZoneInfo(known))
                 if found is None:
                     raise WindowError([f"now: {_show(value)} does not exist: the clocks go forward over it"])
@@ -438,8 +447,8 @@ def parse_now(value: Any) -> dt.datetime:
 
 
 def _in_range(moment: dt.datetime, value: Any) -> dt.datetime:
-    if not 1971 <= moment.year <= 9000:
-        raise WindowError([f"now: {_show(value)} is not between the years 1971 and 9000"])
+    if not MIN_YEAR <= moment.year <= MAX_YEAR:
+        raise WindowError([f"now: {_show(value)} is not between the years {MIN_YEAR} and {MAX_YEAR}"])
     return moment
 
 

@@ -86,6 +86,7 @@ def test_known_cases(rules: Any, now: str, expected: int, outcome: str, opens_at
         pytest.param(absolute("2026-03-29 02:30", "2026-03-30 00:00"), "windows[0].from: '2026-03-29 02:30' does not exist in Europe/Berlin", id="absolute in the gap"),
         pytest.param(absolute("2026-10-03T22:00Z", "2026-10-04 00:00"), "windows[0].from: '2026-10-03T22:00Z' has an offset of its own", id="two zones"),
         pytest.param(absolute(dt.date(2026, 10, 3), "2026-10-04 00:00"), "windows[0].from: 2026-10-03 is not a date and time", id="a date alone"),
+        pytest.param(absolute("2026-10-03 22:00", "9999-12-31 23:59"), "windows[0].until: '9999-12-31 23:59' is not between", id="for ever"),
         pytest.param(weekly("sat", "22:00", 0), "windows[0].duration: 0 is not longer than 0", id="duration 0"),
         pytest.param(weekly("sat", "22:00", "0m"), "windows[0].duration: '0m' is not longer than 0", id="duration 0m"),
         pytest.param(weekly("sat", "22:00", -5), "windows[0].duration: -5 is not longer than 0", id="duration below 0"),
@@ -144,6 +145,8 @@ def test_refused(rule: Any, message: str) -> None:
         (None, "is not a date and time"),
         (f"2026-03-29 02:30 {BERLIN}", "does not exist"),
         ("1026-10-04T02:00Z", "is not between"),
+        ("9999-12-31T23:59-12:00", "is not between"),
+        (f"0001-01-01 00:00 {BERLIN}", "is not between"),
     ],
 )
 def test_now_is_refused(now: Any, message: str) -> None:
@@ -277,6 +280,7 @@ def test_always_open() -> None:
         (by_rule("FREQ=DAILY;UNTIL=20261002"), "2026-10-02"),
         (by_rule("FREQ=DAILY;UNTIL=20261002T200000Z"), "2026-10-02"),
         (by_rule("FREQ=DAILY;UNTIL=20261002T195959Z"), None),
+        (by_rule("FREQ=DAILY;UNTIL=99991231T235959Z"), "2026-10-02"),
         (by_rule("FREQ=DAILY;COUNT=2", anchor="2026-10-01"), "2026-10-02"),
         (by_rule("FREQ=DAILY;COUNT=1", anchor="2026-10-01"), None),
         (by_rule("FREQ=DAILY", anchor="2030-01-01"), None),
