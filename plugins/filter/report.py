@@ -31,8 +31,8 @@ def locality_refusal(result: Any) -> Any:
     return report.refusal(_mapping(result, "locality_refusal"))
 
 
-def locality_proof(result: Any) -> Any:
-    return report.proof(_mapping(result, "locality_proof"))
+def locality_proof(result: Any, names: bool = False) -> Any:
+    return (report.drift_names if names else report.proof)(_mapping(result, "locality_proof"))
 
 
 def locality_results(hostvars: Any, hosts: Any) -> Any:

@@ -4,7 +4,7 @@
 """What a run has to say to people: the drift lines of a host, its refusal, the table of a node, the summary of a run.
 
 A *result* is what the role ``observe`` leaves as ``observe_result`` of a host: ``{root, chassis, plan, drift, problems, errors,
-drifting}``; playbooks add ``before`` (the result before the node was written), ``outcome``, ``window`` and ``topology_differences``.
+drifting}``; playbooks add ``before`` (what drifted before the node was written), ``outcome``, ``window`` and ``topology_differences``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist, knobs, quantity
+from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 # Tags of the playbooks, one for each layer that has a role.
 LAYERS = ("host", "irq", "kubelet")
@@ -46,30 +47,34 @@ def drifting(drift: Mapping[str, Any], only: Sequence[str] | None = None) -> lis
     return result
 
 
-def shown(value: Any) -> str:
-    """The value of a knob in one line."""
+# Knobs whose numbers are bytes.
+_BYTES = ("kubelet.reserved_memory", "kubelet.system_reserved", "kubelet.kube_reserved", "kubelet.eviction_hard")
+
+
+def shown(value: Any, size: bool = False) -> str:
+    """The value of a knob in one line; ``size``: numbers are bytes."""
     if value is None:
         return "not set"
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {shown(item)}" for key, item in value.items()) or "nothing"
+        return "; ".join(f"{key}: {shown(item, size)}" for key, item in value.items()) or "nothing"
     if isinstance(value, (list, tuple)):
-        return ", ".join(shown(item) for item in value) or "nothing"
+        return ", ".join(shown(item, size) for item in value) or "nothing"
+    if size and isinstance(value, int):
+        return quantity.binary(value)
     return str(value) if value != "" else '""'
 
 
 def drift_line(entry: Mapping[str, Any]) -> str:
     """Knob, side, wanted, found and where: one line."""
-    sides = []
-    for side in ("running", "configured"):
-        if entry.get(side) == entry.get("wanted"):
-            continue
-        knob = knobs.KNOBS.get(entry["knob"])
-        if knob and side not in knob.sides:
-            continue
+    reason, size = entry.get("reason") or "", entry["knob"] in _BYTES
+    knob = knobs.KNOBS.get(entry["knob"])
+    # The reason names the sides that were judged and differ; below another root that is the configured one.
+    sides = [side for side in (knob.sides if knob else ("running", "configured")) if side in reason]
+    texts = []
+    for side in sides or ("configured",):
         where = f" ({entry['source']})" if side == "configured" and entry.get("source") else ""
-        sides.append(f"{side} {shown(entry.get(side))}{where}")
-    reason = f" [{entry['reason']}]" if entry.get("reason") else ""
-    return f"{entry['knob']}: {', '.join(sides) or 'unknown'}; wanted {shown(entry.get('wanted'))}; needs {entry.get('needs')}{reason}"
+        texts.append(f"{side} {shown(entry.get(side), size)}{where}")
+    return f"{entry['knob']}: {', '.join(texts)}; wanted {shown(entry.get('wanted'), size)}; needs {entry.get('needs')} [{reason}]"
 
 
 def finding_line(finding: Mapping[str, Any]) -> str:
@@ -96,6 +101,15 @@ def proof(result: Mapping[str, Any]) -> str:
     return "\n".join([f"{count}:"] + [f"- {drift_line(entry)}" for entry in entries])
 
 
+def drift_names(result: Mapping[str, Any]) -> str:
+    """The names of the managed knobs of a host that drift, for a place below a report that has the rest."""
+    entries = result.get("drifting") or []
+    if not entries:
+        return ""
+    count = "1 managed knob drifts" if len(entries) == 1 else f"{len(entries)} managed knobs drift"
+    return f"{count}: {', '.join(entry['knob'] for entry in entries)}"
+
+
 def cost(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Knobs by what it costs to mend them, dearest first."""
     result: dict[str, list[str]] = {}
@@ -107,21 +121,25 @@ def cost(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def results(hostvars: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The results of these hosts, with the outcome of each; a host that left none was not reached."""
+    """The results of the hosts that the run asked, with the outcome of each; a host that left none was not reached."""
+    hosts = list(hosts)
+    # --limit: the hosts that were reached know who else was asked.
+    asked = next((list(hostvars[host]["site_hosts"]) for host in hosts if "site_hosts" in hostvars[host]), hosts)
     found: dict[str, dict[str, Any]] = {}
-    for host in hosts:
+    for host in (host for host in hosts if host in asked):
         variables = hostvars[host]
-        result = dict(variables.get("observe_result") or {})
+        result = plain(variables.get("observe_result") or {})
         outcome = variables.get("site_outcome")
         if not result:
             outcome = "unreachable"
         elif outcome is None:
             outcome = "refused" if result.get("errors") else "drifting" if result.get("drifting") else "in_sync"
         result["outcome"] = outcome
-        result["before"] = variables.get("site_before") or result
+        result["before"] = plain(variables.get("site_before") or {}).get("drifting", result.get("drifting") or [])
         result["window"] = variables.get("site_window")
         result["failure"] = variables.get("site_failure")
-        result["topology_differences"] = variables.get("audit_topology_differences") or []
+        result["records_dir"] = variables.get("locality_records_dir")
+        result["topology_differences"] = plain(variables.get("audit_topology_differences") or [])
         found[str(host)] = result
     return found
 
@@ -180,7 +198,7 @@ def node_lines(host: str, result: Mapping[str, Any]) -> list[str]:
             row("GPU, its NIC", _table(rows, ""))
             row("far from NICs", [", ".join(capacity["gpus_far_from_nics"]) or "none"])
     if result["outcome"] != "unreachable":
-        before = result["before"].get("drifting") or []
+        before = result["before"]
         title = "drift before" if result["outcome"] == "written" else "drift"
         row(title, [f"{need}: {', '.join(names)}" for need, names in cost(before).items()] or ["none"])
         if result["outcome"] == "written":
@@ -246,7 +264,7 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             "housekeeping_cpus": plan.get("housekeeping_cpus"),
             "isolated_cpus": plan.get("isolated_cpus"),
             "capacity": plan.get("capacity"),
-            "drift_before": item["before"].get("drifting") or [],
+            "drift_before": item["before"],
             "drift": item.get("drifting") or [],
             "errors": item.get("errors") or [],
             "findings": item.get("findings") or [],
@@ -257,6 +275,6 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 __all__ = (
-    "LAYERS", "OUTCOMES", "audit_lines", "cost", "count_line", "drift_line", "drifting", "finding_line", "layers", "lines",
+    "LAYERS", "OUTCOMES", "audit_lines", "cost", "count_line", "drift_line", "drift_names", "drifting", "finding_line", "layers", "lines",
     "node_lines", "proof", "refusal", "results", "shown", "summary",
 )
