@@ -265,8 +265,8 @@ class _Reader:
             first = self.moment("from", zone) if "from" in keys else None
             last = self.moment("until", zone) if "until" in keys else None
             if first and last and first >= last:
-                same = "are the same moment" if first == last else "is not before until"
-                self.error("from", f"{_show(self.raw['from'])} {same}: until is {_show(self.raw['until'])}")
+                same = "and until are the same moment" if first == last else "is not before until"
+                self.error("from", f"{_show(self.raw['from'])} {same}, {_show(self.raw['until'])}")
             if self.errors or not zone or not first or not last:
                 return None
             text = f"{_local(first, zone)} to {_local(last, zone)} {zone.key}"
@@ -570,7 +570,7 @@ def _without(spans: Sequence[Span], holes: Sequence[Span]) -> list[Span]:
         while look < len(holes) and holes[look].start < span.end:
             if holes[look].start > start:
                 left.append(Span(start, holes[look].start))
-            start = max(start, holes[look].end)
+            start = holes[look].end
             look += 1
         if start < span.end:
             left.append(Span(start, span.end))

@@ -47,7 +47,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(maintenance_gate, "_sleep", clock.sleep)
         task = SimpleNamespace(args={"windows": WINDOWS, "expected_minutes": 60, **args}, check_mode=check_mode, async_val=0, diff=False)
         plugin = maintenance_gate.ActionModule(
-            task=task, connection=mock.Mock(), play_context=mock.Mock(check_mode=check_mode), loader=mock.Mock(), templar=mock.Mock(), shared_loader_obj=mock.Mock()
+            task, connection=mock.Mock(), play_context=mock.Mock(), loader=mock.Mock(), templar=mock.Mock(), shared_loader_obj=mock.Mock()
         )
         return plugin.run(task_vars={}), clock
 

@@ -79,11 +79,11 @@ def test_known_cases(rules: Any, now: str, expected: int, outcome: str, opens_at
     ("rule", "message"),
     [
         pytest.param({**SATURDAY_NIGHT, "end": "22:00"}, "windows[0].end: not a key: a window has a start and a duration", id="T-WIN-03 start and end"),
-        pytest.param(absolute("2026-10-03 22:00", "2026-10-03 22:00"), "windows[0].from: '2026-10-03 22:00' are the same moment", id="T-WIN-03 from is until"),
+        pytest.param(absolute("2026-10-03 22:00", "2026-10-03 22:00"), "from: '2026-10-03 22:00' and until are the same", id="T-WIN-03 from is until"),
         pytest.param(weekly("", "22:00", "8h"), "windows[0].days: the list is empty", id="T-WIN-04 no day"),
         pytest.param({"days": ["sat"], "start": "22:00", "duration": "8h"}, "windows[0].timezone: is missing", id="T-WIN-07 no time zone"),
         pytest.param(absolute("2026-10-04 22:00", "2026-10-03 22:00"), "windows[0].from: '2026-10-04 22:00' is not before until", id="backwards"),
-        pytest.param(absolute("2026-03-29 02:30", "2026-03-30 00:00"), "windows[0].from: '2026-03-29 02:30' does not exist in Europe/Berlin", id="absolute in the gap"),
+        pytest.param(absolute("2026-03-29 02:30", "2026-03-30 00:00"), "'2026-03-29 02:30' does not exist in Europe/Berlin", id="absolute in the gap"),
         pytest.param(absolute("2026-10-03T22:00Z", "2026-10-04 00:00"), "windows[0].from: '2026-10-03T22:00Z' has an offset of its own", id="two zones"),
         pytest.param(absolute(dt.date(2026, 10, 3), "2026-10-04 00:00"), "windows[0].from: 2026-10-03 is not a date and time", id="a date alone"),
         pytest.param(absolute("2026-10-03 22:00", "9999-12-31 23:59"), "windows[0].until: '9999-12-31 23:59' is not between", id="for ever"),
@@ -98,9 +98,7 @@ def test_known_cases(rules: Any, now: str, expected: int, outcome: str, opens_at
         pytest.param(weekly("satt", "22:00", "8h"), "windows[0].days: 'satt' is not one of mon, tue, wed, thu, fri, sat, sun; did you mean 'sat'?", id="day"),
         pytest.param({**SATURDAY_NIGHT, "days": "sat"}, "windows[0].days: 'sat' is not a list; write [sat]", id="day without a list"),
         pytest.param({**SATURDAY_NIGHT, "days": [6]}, "windows[0].days: 6 is not one of", id="day as a number"),
-        pytest.param(
-            {**SATURDAY_NIGHT, "timezone": "Europe/Berln"}, "windows[0].timezone: 'Europe/Berln' is not a known time zone; did you mean 'Europe/Berlin'?", id="zone"
-        ),
+        pytest.param({**SATURDAY_NIGHT, "timezone": "Europe/Berln"}, "'Europe/Berln' is not a known time zone; did you mean 'Europe/Berlin'?", id="zone"),
         pytest.param({**SATURDAY_NIGHT, "timezone": "kolkata"}, "did you mean 'Asia/Kolkata'?", id="city alone"),
         pytest.param({**SATURDAY_NIGHT, "timezone": "../../etc/passwd"}, "windows[0].timezone: '../../etc/passwd' is not a known", id="zone as a path"),
         pytest.param({**SATURDAY_NIGHT, "timezone": None}, "windows[0].timezone: None is not the name", id="zone null"),
@@ -227,11 +225,11 @@ def test_the_duration_is_real_time(now: str, minutes_left: int) -> None:
 
 
 def test_a_blackout_in_the_missing_hour_starts_when_the_clocks_jump() -> None:
-    ban = [weekly("sun", "02:30", "2h")]
+    ban = [weekly("sun", "02:10", "2h")]
     assert ask([SATURDAY_NIGHT], "2026-03-29T00:59:59Z", 1, ban)["outcome"] == "wait"  # one second is no minute
     assert ask([SATURDAY_NIGHT], "2026-03-29T00:58Z", 1, ban)["closes_at_utc"] == "2026-03-29T01:00:00Z"
     answer = ask([SATURDAY_NIGHT], "2026-03-29T01:00Z", 1, ban)
-    assert answer["opens_at_utc"] == "2026-03-29T03:00:00Z" and "closed by blackouts[0]" in answer["reason"] and "02:30 does not exist" in answer["notes"][0]
+    assert answer["opens_at_utc"] == "2026-03-29T03:00:00Z" and "closed by blackouts[0]" in answer["reason"] and "02:10 does not exist" in answer["notes"][0]
 
 
 def test_blackouts_subtract() -> None:
@@ -239,6 +237,13 @@ def test_blackouts_subtract() -> None:
     answer = ask([SATURDAY_NIGHT], f"2026-12-20 02:00 {BERLIN}", 30, freeze)
     assert (answer["outcome"], answer["opens_at"]) == ("stop", "2027-01-09T22:00:00+01:00")
     assert "closed by blackouts[0] (Fri 2026-12-18 00:00 to Thu 2027-01-07 00:00 Europe/Berlin) until Thu 2027-01-07 00:00" in answer["reason"]
+
+
+def test_a_blackout_that_began_a_week_ago_still_counts() -> None:
+    daily = [by_rule("FREQ=DAILY", "00:00", "24h")]
+    ban = [by_rule("FREQ=MONTHLY;BYMONTHDAY=1", "00:00", "7d")]
+    assert ask(daily, f"2026-10-07 23:59 {BERLIN}", 1, ban)["outcome"] == "wait"
+    assert ask(daily, f"2026-10-08 00:00 {BERLIN}", 1, ban)["outcome"] == "run"
 
 
 def test_an_opening_too_short_for_the_step_is_passed_over() -> None:
@@ -294,9 +299,9 @@ def test_rules(rule: Any, opens: str | None) -> None:
 
 @pytest.mark.parametrize("rrule", ["FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", "FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=31", "FREQ=YEARLY;BYMONTH=7;BYWEEKNO=53;BYDAY=MO"])
 def test_a_rule_that_names_no_day_ever_answers_soon(rrule: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     assert ask([by_rule(rrule)], "2026-10-03T00:00Z")["outcome"] == "stop"
-    assert time.monotonic() - begun < 10  # a scan up to the year 9999 takes much longer
+    assert time.process_time() - begun < 2  # a search up to the year 9999 takes more than twice that
 
 
 # --- an independent oracle --------------------------------------------------------------------------------------------------
@@ -398,9 +403,10 @@ def test_days_are_short_for_a_weekly_rule(situation: Any) -> None:
         assert ours[key] == theirs[key]
 
 
+_keys = st.sampled_from(["days", "start", "duration", "timezone", "rrule", "from", "until", "x"])
 _junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(["sat", "22:00", "8h", BERLIN, "FREQ=DAILY"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["days", "start", "duration", "timezone", "rrule", "from", "until", "x"]), inner, max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=6),
     max_leaves=12,
 )
 
