@@ -8,7 +8,7 @@
     python tests/run.py --list        what there is
 
 Each command's output goes to tests/output/<stage>/. The last line is ``N passed, N failed``, with ``, N skipped`` if tests
-were skipped: every unit test counts on every Python it ran on, every other command counts once. The exit code is 1 if
+were skipped: every unit and sanity test counts on every Python it ran on, every other command counts once. The exit code is 1 if
 anything failed.
 """
 
@@ -210,13 +210,19 @@ class Run:
             wrapper.chmod(0o755)
         path = os.pathsep.join([str(bin_folder), str(names), os.environ["PATH"]])
         command = [bin_folder / "ansible-test", "sanity", "--local", "--color", "no", "--truncate", "0", *arguments]
-        try:
-            text = self.command(name, command, self.tree, HOME=str(home), PATH=path)
-        except StageError:
-            return
-        for line in text.splitlines():
-            if "Skipping sanity test" in line and "Python" in line:
-                print(f"         {line.removeprefix('WARNING: ')}", flush=True)
+        log = self.log(name)
+        start = time.monotonic()
+        code = self.execute(command, log, self.tree, HOME=str(home), PATH=path)
+        text = log.read_text(errors="replace")
+        ran = len(re.findall(r"^Running sanity test ", text, re.MULTILINE))
+        verdict = re.search(r"^FATAL: The (\d+) sanity test", text, re.MULTILINE)
+        failed = int(verdict.group(1)) if verdict else int(code != 0 or not ran)
+        # What it installed on the way is of no interest here: only its findings are.
+        findings = log.with_suffix(".findings")
+        findings.write_text("\n".join(re.findall(r"^(?:ERROR|FATAL): .*", text, re.MULTILINE)) or text)
+        self.tell(name, Count(passed=max(ran - failed, 0), failed=failed), time.monotonic() - start, findings)
+        for python in sorted(set(re.findall(r"^WARNING: Skipping sanity test .* on (Python \S+) because it could not be found", text, re.MULTILINE))):
+            print(f"         no {python} here", flush=True)
 
     # -- the demo -------------------------------------------------------------------------------------------------
 

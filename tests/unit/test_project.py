@@ -37,9 +37,9 @@ def load(path: Path) -> dict:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-# Formats without comments, files whose every byte matters (fixtures, what templates write on a node), and generated ones.
+# Formats without comments, files whose every byte matters (fixtures, what lands on a node or in the lab's guest), and generated ones.
 HEADERLESS = re.compile(
-    r"LICENSE$|CHANGELOG\.md$|changelogs/(changelog\.yaml|fragments/.*)$|tests/unit/fixtures/|roles/[^/]+/templates/"
+    r"LICENSE$|CHANGELOG\.md$|changelogs/(changelog\.yaml|fragments/.*)$|tests/unit/fixtures/|tests/lab/guest/root/|roles/[^/]+/templates/"
     r"|tests/sanity/ignore-.*\.txt$|.*\.(json|patch)$"
 )
 
@@ -95,6 +95,8 @@ def calls(file: Path) -> set[str]:
 
 MODULE_UTILS = sorted(path for path in (PLUGINS / "module_utils").glob("*.py"))
 OPENS_FILES = {"open", "io.open"} | {f"os.{name}" for name in ("open", "listdir", "scandir", "readlink", "walk", "stat", "lstat")}
+# The kernel's answer to a write of an interrupt's CPUs is its errno, and that is what irq.py is for.
+OPENS_NEVERTHELESS = {"irq": {"os.open"}}
 OPENS_FILES |= {f"os.path.{name}" for name in ("exists", "isfile", "isdir", "islink", "realpath")}
 
 
@@ -110,7 +112,7 @@ def test_what_runs_on_nodes_needs_the_standard_library_only(file: Path) -> None:
 
 @pytest.mark.parametrize("file", [file for file in MODULE_UTILS if file.stem != "sysroot"], ids=lambda path: path.stem)
 def test_only_sysroot_opens_files(file: Path) -> None:
-    assert calls(file) & OPENS_FILES == set()
+    assert calls(file) & OPENS_FILES == OPENS_NEVERTHELESS.get(file.stem, set())
     assert "pathlib" not in imported(file)
 
 
