@@ -35,6 +35,10 @@ def locality_proof(result: Any, names: bool = False) -> Any:
     return (report.drift_names if names else report.proof)(_mapping(result, "locality_proof"))
 
 
+def locality_stale_files(state: Any, plan: Any) -> Any:
+    return report.stale_files(_mapping(state, "locality_stale_files"), _mapping(plan, "locality_stale_files"))
+
+
 def locality_results(hostvars: Any, hosts: Any) -> Any:
     return report.results(_mapping(hostvars, "locality_results"), hosts)
 
@@ -54,4 +58,5 @@ class FilterModule:
             "locality_proof": locality_proof,
             "locality_refusal": locality_refusal,
             "locality_results": locality_results,
+            "locality_stale_files": locality_stale_files,
         }

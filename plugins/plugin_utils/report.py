@@ -18,8 +18,8 @@ from ansible_collections.inferops.locality.plugins.plugin_utils.plain import pla
 LAYERS = ("host", "irq", "kubelet")
 
 OUTCOMES = {
-    "in_sync": "in sync, not touched",
-    "drifting": "drifts",
+    "in_sync": "in sync",
+    "drifting": "drifting",
     "written": "written, in sync",
     "would_write": "would be written (check mode)",
     "refused": "refused",
@@ -49,6 +49,28 @@ def drifting(drift: Mapping[str, Any], only: Sequence[str] | None = None) -> lis
 
 # Knobs whose numbers are bytes.
 _BYTES = ("kubelet.reserved_memory", "kubelet.system_reserved", "kubelet.kube_reserved", "kubelet.eviction_hard")
+
+
+def stale_files(state: Mapping[str, Any], plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Checkpoint files of the kubelet that must be gone before it starts as planned: ``[{file, reason}]``.
+
+    Files of a form nobody here knows are left alone: the proof that follows names them.
+    """
+    wanted = plan.get("knobs") or {}
+    policies = {"cpu": wanted.get("kubelet.cpu_manager_policy") or "none", "memory": wanted.get("kubelet.memory_manager_policy") or "None"}
+    if "kubelet.state_files" not in wanted:
+        return []
+    stale = []
+    for name, entry in ((state.get("kubelet") or {}).get("state_files") or {}).items():
+        if not entry.get("exists") or entry.get("format") == "unknown":
+            continue
+        reason = entry.get("reason") or ""
+        if entry.get("policy") is not None and entry["policy"] != policies[name]:
+            stale.append({"file": entry["file"], "reason": f"policy is '{entry['policy']}', wanted '{policies[name]}'"})
+        # That the policy is not the configured one says nothing: the configuration changes too.
+        elif entry.get("valid") is False and not reason.startswith("policy is "):
+            stale.append({"file": entry["file"], "reason": reason})
+    return stale
 
 
 def shown(value: Any, size: bool = False) -> str:
@@ -276,5 +298,5 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 __all__ = (
     "LAYERS", "OUTCOMES", "audit_lines", "cost", "count_line", "drift_line", "drift_names", "drifting", "finding_line", "layers", "lines",
-    "node_lines", "proof", "refusal", "results", "shown", "summary",
+    "node_lines", "proof", "refusal", "results", "shown", "stale_files", "summary",
 )
