@@ -457,8 +457,8 @@ def steer(sysroot: SysRoot, interface: str, kind: str, cpus: CpuSet, check: bool
 def read_configured(sysroot: SysRoot) -> Optional[Dict[str, Any]]:
     """The file the boot program reads: ``{"version": 1, "devices": [{address, cpus, strategy, queues, rps, xps}]}``.
 
-    Lists are canonical texts, ``queues`` a number; the last three are None where nothing is wanted. None where the file is
-    absent, or not such a file (a problem then).
+    Lists are canonical texts, ``queues`` a number; all but address and strategy are None where nothing is wanted. None where the
+    file is absent, or not such a file (a problem then).
     """
     text = sysroot.text(CONFIGURED, 2**20)
     if text is None:
@@ -494,11 +494,11 @@ def _configured(data: Any) -> Dict[str, Any]:
             raise ValueError(f"queues of {device['address']} is not a number above 0")
         entry: Dict[str, Any] = {"address": device["address"], "strategy": device.get("strategy", "spread"), "queues": queues}
         for key in ("cpus", "rps", "xps"):
-            value = device["cpus"] if key == "cpus" else device.get(key)
+            value = device.get(key)
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"{key} of {device['address']} is not a CPU list")
             entry[key] = None if value is None else cpulist.to_list(cpulist.from_list(value))
-        if not entry["cpus"]:
+        if entry["cpus"] == "":
             raise ValueError(f"cpus of {device['address']} is empty")
         devices.append(entry)
     return {"version": 1, "devices": devices}

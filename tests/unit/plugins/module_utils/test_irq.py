@@ -356,9 +356,9 @@ def configured(tmp_path: Path, text: str) -> tuple:
 
 def test_configured_is_read_in_canonical_form(tmp_path: Path) -> None:
     assert irq.read_configured(SysRoot(str(tmp_path))) is None
-    data, problems = configured(tmp_path, json.dumps({"version": 1, "devices": [{**GOOD, "cpus": "1,0,64-65"}, {"address": "0000:1a:00.0", "cpus": "3"}]}))
+    data, problems = configured(tmp_path, json.dumps({"version": 1, "devices": [{**GOOD, "cpus": "1,0,64-65"}, {"address": "0000:1a:00.0", "rps": "3"}]}))
     assert problems == []
-    assert data == {"version": 1, "devices": [GOOD, {"address": "0000:1a:00.0", "cpus": "3", "strategy": "spread", "queues": None, "rps": None, "xps": None}]}
+    assert data == {"version": 1, "devices": [GOOD, {"address": "0000:1a:00.0", "cpus": None, "strategy": "spread", "queues": None, "rps": "3", "xps": None}]}
 
 
 BAD = {
