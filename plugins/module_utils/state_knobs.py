@@ -9,11 +9,12 @@ left out; None means that it was read and is not set.
 
 from __future__ import annotations
 
+import hashlib
 import io
-import json
 import os
 import re
 import zipfile
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
@@ -721,20 +722,26 @@ def _kubelet_flags(sysroot: SysRoot, role: Optional[str]) -> Optional[List[Tuple
 
 
 def read_runtime(sysroot: SysRoot, found: Knobs) -> None:
-    """Version of the program that acts at boot: the member ``VERSION`` of its archive."""
+    """Version of the program that acts at boot: the member ``VERSION`` of its archive, whose end is a hash of all other members.
+
+    A program whose members do not fit the hash was changed by hand: its version says so and equals no plan.
+    """
     data = sysroot.data(knobs.FILE_RUNTIME, 16 * 2**20)
     if data is None:
         if sysroot.reads.get(knobs.FILE_RUNTIME, "absent") == "absent":
             found.configure("runtime.version", None)
         return
-    version: Any = None
+    version = "not readable"
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            name = next((name for name in ("VERSION", "MANIFEST.json") if name in archive.namelist()), None)
-            if name is not None and archive.getinfo(name).file_size < 2**20:
-                text = archive.read(name).decode("utf-8")
-                version = text.strip() if name == "VERSION" else json.loads(text)["collection_info"]["version"]
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, RuntimeError, NotImplementedError, OSError, EOFError) as error:
+            members = {info.filename: archive.read(info) for info in archive.infolist() if info.file_size < 2**22}
+        version = members.pop("VERSION").decode("ascii").strip()
+        digest = hashlib.sha256()
+        for name in sorted(members):
+            digest.update(f"{name}\0{len(members[name])}\0".encode() + members[name])
+        if not version.endswith(f"+{digest.hexdigest()[:12]}"):
+            version += " (changed)"
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, RuntimeError, NotImplementedError, OSError, EOFError) as error:
         sysroot.problem(knobs.FILE_RUNTIME, f"is not the archive this collection writes: {type(error).__name__}")
     found.configure("runtime.version", version, knobs.FILE_RUNTIME)
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from ansible_collections.inferops.locality.plugins.module_utils import knobs, state_boot, state_knobs
 from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
+from ansible_collections.inferops.locality.plugins.plugin_utils import runtime
 
 DEBIAN = {"/etc/os-release": "ID=debian\nVERSION_ID=13\n", "/etc/default/grub": 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'}
 CPUS = "/sys/devices/system/cpu"
@@ -44,61 +45,231 @@ def grub(args: str) -> dict[str, str]:
 
 CONFIGURED: list[tuple[str, str, dict[str, Any], dict[str, str], Any, Optional[str]]] = [
     ("nothing is set", "kernel.isolcpus", DEBIAN, {}, None, None),
-    ("isolcpus", "kernel.isolcpus", {**DEBIAN, knobs.FILE_GRUB: 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT isolcpus=managed_irq,2-7"'}, {},
-     "managed_irq,2-7", f"{knobs.FILE_GRUB}:1"),
+    (
+        "isolcpus",
+        "kernel.isolcpus",
+        {**DEBIAN, knobs.FILE_GRUB: 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT isolcpus=managed_irq,2-7"'},
+        {},
+        "managed_irq,2-7",
+        f"{knobs.FILE_GRUB}:1",
+    ),
     ("hugepages", "kernel.hugepages", {**DEBIAN, **grub("hugepagesz=1G hugepages=0:8,1:8")}, {}, {"1Gi": {"0": 8, "1": 8}}, "/etc/default/grub:1"),
-    ("acs", "kernel.acs", {**DEBIAN, **grub("pci=config_acs=xx000xx@0000:17:00.0\\;xx000xx@0000:18:00.0")}, {},
-     "config_acs=xx000xx@0000:17:00.0;xx000xx@0000:18:00.0", "/etc/default/grub:1"),
-    ("BLS", "kernel.nohz_full", {"/etc/os-release": "ID=rhel\nVERSION_ID=9.4\n", "/boot/loader/entries/a-5.14.conf": "title a\noptions ro nohz_full=2-3\n"}, {},
-     "2-3", "/boot/loader/entries/a-5.14.conf:2"),
+    (
+        "acs",
+        "kernel.acs",
+        {**DEBIAN, **grub("pci=config_acs=xx000xx@0000:17:00.0\\;xx000xx@0000:18:00.0")},
+        {},
+        "config_acs=xx000xx@0000:17:00.0;xx000xx@0000:18:00.0",
+        "/etc/default/grub:1",
+    ),
+    (
+        "BLS",
+        "kernel.nohz_full",
+        {"/etc/os-release": "ID=rhel\nVERSION_ID=9.4\n", "/boot/loader/entries/a-5.14.conf": "title a\noptions ro nohz_full=2-3\n"},
+        {},
+        "2-3",
+        "/boot/loader/entries/a-5.14.conf:2",
+    ),
     ("sysctl", "vm.swappiness", {knobs.FILE_SYSCTL: "# x\nvm.swappiness = 0\n"}, {}, 0, f"{knobs.FILE_SYSCTL}:2"),
-    ("sysctl overruled", "vm.swappiness", {knobs.FILE_SYSCTL: "vm.swappiness = 0\n", "/etc/sysctl.d/99-z.conf": "vm.swappiness=10"}, {}, 10, "/etc/sysctl.d/99-z.conf:1"),
+    (
+        "sysctl overruled",
+        "vm.swappiness",
+        {knobs.FILE_SYSCTL: "vm.swappiness = 0\n", "/etc/sysctl.d/99-z.conf": "vm.swappiness=10"},
+        {},
+        10,
+        "/etc/sysctl.d/99-z.conf:1",
+    ),
     ("sysctl garbled", "vm.swappiness", {knobs.FILE_SYSCTL: "vm.swappiness = low\n"}, {}, "low", f"{knobs.FILE_SYSCTL}:1"),
     ("numa_balancing by argument", "kernel.numa_balancing", {**DEBIAN, **grub("numa_balancing=disable")}, {}, 0, "/etc/default/grub:1"),
-    ("sysctl after argument", "kernel.numa_balancing", {**DEBIAN, **grub("numa_balancing=disable"), "/etc/sysctl.d/a.conf": "kernel.numa_balancing=1"}, {}, 1,
-     "/etc/sysctl.d/a.conf:1"),
+    (
+        "sysctl after argument",
+        "kernel.numa_balancing",
+        {**DEBIAN, **grub("numa_balancing=disable"), "/etc/sysctl.d/a.conf": "kernel.numa_balancing=1"},
+        {},
+        1,
+        "/etc/sysctl.d/a.conf:1",
+    ),
     ("zone reclaim", "vm.zone_reclaim", {knobs.FILE_SYSCTL: "vm.zone_reclaim_mode=0"}, {}, 0, f"{knobs.FILE_SYSCTL}:1"),
     ("thp by argument", "vm.thp", {**DEBIAN, **grub("transparent_hugepage=never")}, {}, "never", "/etc/default/grub:1"),
-    ("thp by tmpfiles after argument", "vm.thp", {**DEBIAN, **grub("transparent_hugepage=never"), knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/enabled - - - - madvise"}, {},
-     "madvise", f"{knobs.FILE_TMPFILES}:1"),
-    ("thp_defrag", "vm.thp_defrag", {knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/defrag - - - - defer+madvise"}, {}, "defer+madvise", f"{knobs.FILE_TMPFILES}:1"),
-    ("workqueue", "workqueue.cpumask", {knobs.FILE_TMPFILES: f"w! {state_knobs.WORKQUEUE} - - - - 00000000,00000003"}, {}, "0-1", f"{knobs.FILE_TMPFILES}:1"),
-    ("governor", "cpu.governor", {knobs.FILE_TMPFILES: f"w! {CPUS}/cpu*/cpufreq/scaling_governor - - - - performance"}, {}, "performance", f"{knobs.FILE_TMPFILES}:1"),
-    ("latency", "cpu.latency", {knobs.FILE_TMPFILES: f"w! {CPUS}/cpu*/power/pm_qos_resume_latency_us - - - - 30"}, {}, 30, f"{knobs.FILE_TMPFILES}:1"),
-    ("latency n/a", "cpu.latency", {knobs.FILE_TMPFILES: f"w! {CPUS}/cpu*/power/pm_qos_resume_latency_us - - - - n/a"}, {}, 0, f"{knobs.FILE_TMPFILES}:1"),
-    ("latency by tuned", "cpu.latency", {"/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "inferops-locality\n",
-                                          "/etc/tuned/inferops-locality/tuned.conf": "[cpu]\nforce_latency=cstate.id:1|3"}, {}, 3, "/etc/tuned/inferops-locality/tuned.conf:2"),
-    ("tuned after tmpfiles", "vm.thp", {"/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "x\n", "/etc/tuned/x/tuned.conf": "[vm]\ntransparent_hugepages=always",
-                                         knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/enabled - - - - madvise"}, {}, "always", "/etc/tuned/x/tuned.conf:2"),
-    ("tuned leaves thp of the command line", "vm.thp", {**DEBIAN, **grub("transparent_hugepage=never"), "/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "x\n",
-                                                         "/etc/tuned/x/tuned.conf": "[vm]\ntransparent_hugepages=always"}, {}, "never", "/etc/default/grub:1"),
-    ("tuned.profile", "tuned.profile", {"/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "inferops-locality\n"}, {}, "inferops-locality", f"{knobs.FILE_TUNED_ACTIVE}:1"),
-    ("tuned masked", "tuned.profile", {"/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "x\n"}, {"/etc/systemd/system/tuned.service": "/dev/null"}, None,
-     "/etc/systemd/system/tuned.service"),
+    (
+        "thp by tmpfiles after argument",
+        "vm.thp",
+        {**DEBIAN, **grub("transparent_hugepage=never"), knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/enabled - - - - madvise"},
+        {},
+        "madvise",
+        f"{knobs.FILE_TMPFILES}:1",
+    ),
+    (
+        "thp_defrag",
+        "vm.thp_defrag",
+        {knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/defrag - - - - defer+madvise"},
+        {},
+        "defer+madvise",
+        f"{knobs.FILE_TMPFILES}:1",
+    ),
+    (
+        "workqueue",
+        "workqueue.cpumask",
+        {knobs.FILE_TMPFILES: f"w! {state_knobs.WORKQUEUE} - - - - 00000000,00000003"},
+        {},
+        "0-1",
+        f"{knobs.FILE_TMPFILES}:1",
+    ),
+    (
+        "governor",
+        "cpu.governor",
+        {knobs.FILE_TMPFILES: f"w! {CPUS}/cpu*/cpufreq/scaling_governor - - - - performance"},
+        {},
+        "performance",
+        f"{knobs.FILE_TMPFILES}:1",
+    ),
+    (
+        "latency",
+        "cpu.latency",
+        {knobs.FILE_TMPFILES: f"w! {CPUS}/cpu*/power/pm_qos_resume_latency_us - - - - 30"},
+        {},
+        30,
+        f"{knobs.FILE_TMPFILES}:1",
+    ),
+    (
+        "latency n/a",
+        "cpu.latency",
+        {knobs.FILE_TMPFILES: f"w! {CPUS}/cpu*/power/pm_qos_resume_latency_us - - - - n/a"},
+        {},
+        0,
+        f"{knobs.FILE_TMPFILES}:1",
+    ),
+    (
+        "latency by tuned",
+        "cpu.latency",
+        {
+            "/usr/sbin/tuned": "",
+            knobs.FILE_TUNED_ACTIVE: "inferops-locality\n",
+            "/etc/tuned/inferops-locality/tuned.conf": "[cpu]\nforce_latency=cstate.id:1|3",
+        },
+        {},
+        3,
+        "/etc/tuned/inferops-locality/tuned.conf:2",
+    ),
+    (
+        "tuned after tmpfiles",
+        "vm.thp",
+        {
+            "/usr/sbin/tuned": "",
+            knobs.FILE_TUNED_ACTIVE: "x\n",
+            "/etc/tuned/x/tuned.conf": "[vm]\ntransparent_hugepages=always",
+            knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/enabled - - - - madvise",
+        },
+        {},
+        "always",
+        "/etc/tuned/x/tuned.conf:2",
+    ),
+    (
+        "tuned leaves thp of the command line",
+        "vm.thp",
+        {
+            **DEBIAN,
+            **grub("transparent_hugepage=never"),
+            "/usr/sbin/tuned": "",
+            knobs.FILE_TUNED_ACTIVE: "x\n",
+            "/etc/tuned/x/tuned.conf": "[vm]\ntransparent_hugepages=always",
+        },
+        {},
+        "never",
+        "/etc/default/grub:1",
+    ),
+    (
+        "tuned.profile",
+        "tuned.profile",
+        {"/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "inferops-locality\n"},
+        {},
+        "inferops-locality",
+        f"{knobs.FILE_TUNED_ACTIVE}:1",
+    ),
+    (
+        "tuned masked",
+        "tuned.profile",
+        {"/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "x\n"},
+        {"/etc/systemd/system/tuned.service": "/dev/null"},
+        None,
+        "/etc/systemd/system/tuned.service",
+    ),
     ("no tuned", "tuned.profile", {knobs.FILE_TUNED_ACTIVE: "x\n"}, {}, None, None),
-    ("slices", "systemd.slices", {knobs.FILES_SLICES[1]: "[Slice]\nAllowedCPUs=0-1\n", knobs.FILES_SLICES[0]: "[Scope]\nAllowedCPUs=0 1\n"}, {},
-     {"init.scope": "0-1", "system.slice": "0-1", "user.slice": None}, f"{knobs.FILES_SLICES[0]}:2"),
+    (
+        "slices",
+        "systemd.slices",
+        {knobs.FILES_SLICES[1]: "[Slice]\nAllowedCPUs=0-1\n", knobs.FILES_SLICES[0]: "[Scope]\nAllowedCPUs=0 1\n"},
+        {},
+        {"init.scope": "0-1", "system.slice": "0-1", "user.slice": None},
+        f"{knobs.FILES_SLICES[0]}:2",
+    ),
     ("slices reset", "systemd.slices", {knobs.FILES_SLICES[1]: "[Slice]\nAllowedCPUs=0-1\nAllowedCPUs=\n"}, {}, None, None),
     ("memlock", "limits.memlock", {knobs.FILES_MEMLOCK[0]: "[Service]\nLimitMEMLOCK=infinity\n"}, {}, "infinity", f"{knobs.FILES_MEMLOCK[0]}:2"),
     ("memlock in bytes", "limits.memlock", {knobs.FILES_MEMLOCK[0]: "[Service]\nLimitMEMLOCK=8M\n"}, {}, "8388608", f"{knobs.FILES_MEMLOCK[0]}:2"),
     ("memlock of the server", "limits.memlock", {knobs.FILES_MEMLOCK[1]: "[Service]\nLimitMEMLOCK=1:2\n"}, {}, "1:2", f"{knobs.FILES_MEMLOCK[1]}:2"),
     ("irqbalance absent", "irqbalance", {}, {}, "disabled", None),
-    ("irqbalance masked", "irqbalance", {"/usr/sbin/irqbalance": ""}, {knobs.FILE_IRQBALANCE_MASK: "/dev/null"}, "disabled", knobs.FILE_IRQBALANCE_MASK),
+    (
+        "irqbalance masked",
+        "irqbalance",
+        {"/usr/sbin/irqbalance": ""},
+        {knobs.FILE_IRQBALANCE_MASK: "/dev/null"},
+        "disabled",
+        knobs.FILE_IRQBALANCE_MASK,
+    ),
     ("irqbalance not started", "irqbalance", {"/usr/sbin/irqbalance": ""}, {}, "disabled", None),
-    ("irqbalance on", "irqbalance", {"/usr/lib/systemd/system/irqbalance.service": ""},
-     {"/etc/systemd/system/multi-user.target.wants/irqbalance.service": "/usr/lib/systemd/system/irqbalance.service"}, "enabled",
-     "/etc/systemd/system/multi-user.target.wants/irqbalance.service"),
-    ("irqbalance bans", "irqbalance", {"/usr/lib/systemd/system/irqbalance.service": "", knobs.FILE_IRQBALANCE: "[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2-7"},
-     {"/etc/systemd/system/multi-user.target.wants/irqbalance.service": "/usr/lib/systemd/system/irqbalance.service"}, "banned:2-7", f"{knobs.FILE_IRQBALANCE}:2"),
-    ("irqbalance's file beats its unit", "irqbalance",
-     {**DEBIAN, "/usr/lib/systemd/system/irqbalance.service": "", "/etc/default/irqbalance": "IRQBALANCE_BANNED_CPUS=0000000c\n",
-      knobs.FILE_IRQBALANCE: "[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2-7"},
-     {"/etc/systemd/system/multi-user.target.wants/irqbalance.service": "/usr/lib/systemd/system/irqbalance.service"}, "banned:2-3", "/etc/default/irqbalance:1"),
-    ("irq", "irq.affinity", {knobs.FILE_IRQ: json.dumps({"version": 1, "devices": [{"address": "0000:18:00.0", "cpus": "0-1", "queues": 4}]})}, {},
-     {"0000:18:00.0": "0-1"}, f"{knobs.FILE_IRQ}:1"),
-    ("queues", "nic.queues", {knobs.FILE_IRQ: json.dumps({"version": 1, "devices": [{"address": "0000:18:00.0", "cpus": "0-1", "queues": 4}]})}, {},
-     {"0000:18:00.0": 4}, f"{knobs.FILE_IRQ}:1"),
-    ("kubelet", "kubelet.cpu_manager_policy", {knobs.FILE_KUBELET: 'kubelet-arg+:\n  - "cpu-manager-policy=static"\n'}, {}, "static", f"{knobs.FILE_KUBELET}:2"),
+    (
+        "irqbalance on",
+        "irqbalance",
+        {"/usr/lib/systemd/system/irqbalance.service": ""},
+        {"/etc/systemd/system/multi-user.target.wants/irqbalance.service": "/usr/lib/systemd/system/irqbalance.service"},
+        "enabled",
+        "/etc/systemd/system/multi-user.target.wants/irqbalance.service",
+    ),
+    (
+        "irqbalance bans",
+        "irqbalance",
+        {"/usr/lib/systemd/system/irqbalance.service": "", knobs.FILE_IRQBALANCE: "[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2-7"},
+        {"/etc/systemd/system/multi-user.target.wants/irqbalance.service": "/usr/lib/systemd/system/irqbalance.service"},
+        "banned:2-7",
+        f"{knobs.FILE_IRQBALANCE}:2",
+    ),
+    (
+        "irqbalance's file beats its unit",
+        "irqbalance",
+        {
+            **DEBIAN,
+            "/usr/lib/systemd/system/irqbalance.service": "",
+            "/etc/default/irqbalance": "IRQBALANCE_BANNED_CPUS=0000000c\n",
+            knobs.FILE_IRQBALANCE: "[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2-7",
+        },
+        {"/etc/systemd/system/multi-user.target.wants/irqbalance.service": "/usr/lib/systemd/system/irqbalance.service"},
+        "banned:2-3",
+        "/etc/default/irqbalance:1",
+    ),
+    (
+        "irq",
+        "irq.affinity",
+        {knobs.FILE_IRQ: json.dumps({"version": 1, "devices": [{"address": "0000:18:00.0", "cpus": "0-1", "queues": 4}]})},
+        {},
+        {"0000:18:00.0": "0-1"},
+        f"{knobs.FILE_IRQ}:1",
+    ),
+    (
+        "queues",
+        "nic.queues",
+        {knobs.FILE_IRQ: json.dumps({"version": 1, "devices": [{"address": "0000:18:00.0", "cpus": "0-1", "queues": 4}]})},
+        {},
+        {"0000:18:00.0": 4},
+        f"{knobs.FILE_IRQ}:1",
+    ),
+    (
+        "kubelet",
+        "kubelet.cpu_manager_policy",
+        {knobs.FILE_KUBELET: 'kubelet-arg+:\n  - "cpu-manager-policy=static"\n'},
+        {},
+        "static",
+        f"{knobs.FILE_KUBELET}:2",
+    ),
     ("kubelet not set", "kubelet.reserved_cpus", {knobs.FILE_KUBELET: 'kubelet-arg+:\n  - "max-pods=9"\n'}, {}, None, None),
     ("runtime absent", "runtime.version", {}, {}, None, None),
 ]
@@ -110,46 +281,118 @@ def test_configured(tmp_path: Path, name: str, knob: str, files: dict, links: di
     assert state["configured"][knob] == {"value": value, "source": source}, state["problems"]
 
 
-def test_runtime_version(tmp_path: Path) -> None:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr("VERSION", "0.1.0\n")
-    state = read_state(build(tmp_path, {knobs.FILE_RUNTIME: data.getvalue()}))
-    assert state["configured"]["runtime.version"] == {"value": "0.1.0", "source": knobs.FILE_RUNTIME}
+def test_version_of_the_program(tmp_path: Path) -> None:
+    data, version = runtime.build()
+    state = read_state(build(tmp_path, {knobs.FILE_RUNTIME: data}))
+    assert state["configured"]["runtime.version"] == {"value": version, "source": knobs.FILE_RUNTIME}
     assert state["problems"] == []
+
+
+def test_a_program_that_was_changed_says_so(tmp_path: Path) -> None:
+    data, version = runtime.build()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(buffer, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name) + (b"# mine\n" if name == "__main__.py" else b""))
+    state = read_state(build(tmp_path, {knobs.FILE_RUNTIME: buffer.getvalue()}))
+    assert state["configured"]["runtime.version"]["value"] == f"{version} (changed)"
+
+
+def test_a_program_that_is_cut_off_is_no_program(tmp_path: Path) -> None:
+    state = read_state(build(tmp_path, {knobs.FILE_RUNTIME: runtime.build()[0][:5000]}))
+    assert state["configured"]["runtime.version"]["value"] == "not readable"
+    assert [problem["file"] for problem in state["problems"]] == [knobs.FILE_RUNTIME]
 
 
 RUNNING: list[tuple[str, str, dict[str, Any], Any]] = [
     ("no argument", "kernel.isolcpus", {"/proc/cmdline": "ro\n"}, None),
-    ("managed_irq shows on the line only", "kernel.isolcpus", {"/proc/cmdline": "isolcpus=managed_irq,2-3\n", f"{CPUS}/isolated": "\n"}, "managed_irq,2-3"),
-    ("the effect of domain counts", "kernel.isolcpus", {"/proc/cmdline": "isolcpus=domain,managed_irq,2-3\n", f"{CPUS}/isolated": "\n"}, "managed_irq,2-3"),
-    ("domain in force", "kernel.isolcpus", {"/proc/cmdline": "isolcpus=domain,managed_irq,2-3\n", f"{CPUS}/isolated": "2-3\n"}, "domain,managed_irq,2-3"),
+    (
+        "managed_irq shows on the line only",
+        "kernel.isolcpus",
+        {"/proc/cmdline": "isolcpus=managed_irq,2-3\n", f"{CPUS}/isolated": "\n"},
+        "managed_irq,2-3",
+    ),
+    (
+        "the effect of domain counts",
+        "kernel.isolcpus",
+        {"/proc/cmdline": "isolcpus=domain,managed_irq,2-3\n", f"{CPUS}/isolated": "\n"},
+        "managed_irq,2-3",
+    ),
+    (
+        "domain in force",
+        "kernel.isolcpus",
+        {"/proc/cmdline": "isolcpus=domain,managed_irq,2-3\n", f"{CPUS}/isolated": "2-3\n"},
+        "domain,managed_irq,2-3",
+    ),
     ("nohz_full (null)", "kernel.nohz_full", {"/proc/cmdline": "nohz_full=2-3\n", f"{CPUS}/nohz_full": "   (null)\n"}, None),
     ("nohz_full padded", "kernel.nohz_full", {f"{CPUS}/nohz_full": b"2-3\n" + b"\0" * 60}, "2-3"),
     ("nohz_full not built", "kernel.nohz_full", {"/proc/cmdline": "nohz_full=2-3\n", f"{CPUS}/isolated": "\n"}, None),
     ("irqaffinity has the boot CPU", "kernel.irqaffinity", {"/proc/cmdline": "irqaffinity=1\n"}, "0-1"),
-    ("pools", "kernel.hugepages", {"/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages": "8\n",
-                                   "/sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages": "4\n",
-                                   "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages": "0\n"}, {"1Gi": {"0": 8, "1": 4}}),
+    (
+        "pools",
+        "kernel.hugepages",
+        {
+            "/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages": "8\n",
+            "/sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages": "4\n",
+            "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages": "0\n",
+        },
+        {"1Gi": {"0": 8, "1": 4}},
+    ),
     ("iommu", "kernel.iommu", {"/proc/cmdline": "iommu=pt\n"}, "pt"),
     ("thp", "vm.thp", {f"{state_knobs.THP}/enabled": "always [madvise] never\n"}, "madvise"),
     ("defrag", "vm.thp_defrag", {f"{state_knobs.THP}/defrag": "always defer [defer+madvise] madvise never\n"}, "defer+madvise"),
     ("swappiness", "vm.swappiness", {"/proc/sys/vm/swappiness": "60\n"}, 60),
-    ("governors differ", "cpu.governor", {f"{CPUS}/online": "0-2\n", **{f"{CPUS}/cpu{cpu}/cpufreq/scaling_governor": "powersave\n" if cpu else "performance\n" for cpu in range(3)}},
-     "mixed: powersave, performance"),
+    (
+        "governors differ",
+        "cpu.governor",
+        {f"{CPUS}/online": "0-2\n", **{f"{CPUS}/cpu{cpu}/cpufreq/scaling_governor": "powersave\n" if cpu else "performance\n" for cpu in range(3)}},
+        "mixed: powersave, performance",
+    ),
     ("latency", "cpu.latency", {f"{CPUS}/online": "0-1\n", **{f"{CPUS}/cpu{cpu}/power/pm_qos_resume_latency_us": "30\n" for cpu in range(2)}}, 30),
     ("no latency limit", "cpu.latency", {f"{CPUS}/online": "0\n", f"{CPUS}/cpu0/power/pm_qos_resume_latency_us": "0\n"}, None),
     ("workqueue", "workqueue.cpumask", {state_knobs.WORKQUEUE: "ff\n"}, "0-7"),
-    ("slices", "systemd.slices", {"/sys/fs/cgroup/cgroup.controllers": "cpuset", **{f"/sys/fs/cgroup/{unit}/cpuset.cpus": "0-1\n" for unit in knobs.SLICES}},
-     dict.fromkeys(knobs.SLICES, "0-1")),
-    ("memlock", "limits.memlock", {"/etc/systemd/system/multi-user.target.wants/rke2-agent.service": "", "/sys/fs/cgroup/system.slice/rke2-agent.service/cgroup.procs": "7\n9\n",
-                                   "/proc/7/comm": "containerd\n", "/proc/9/comm": "rke2\n", "/proc/9/limits": "Limit   Soft   Hard   Units\nMax locked memory   8388608   unlimited   bytes\n"},
-     "8388608:infinity"),
-    ("irqbalance off", "irqbalance", {"/usr/sbin/irqbalance": "", "/sys/fs/cgroup/cgroup.controllers": "", "/sys/fs/cgroup/system.slice/x": ""}, "disabled"),
-    ("irqbalance on", "irqbalance", {"/usr/sbin/irqbalance": "", "/sys/fs/cgroup/cgroup.controllers": "", "/sys/fs/cgroup/system.slice/irqbalance.service/x": ""}, "enabled"),
+    (
+        "slices",
+        "systemd.slices",
+        {"/sys/fs/cgroup/cgroup.controllers": "cpuset", **{f"/sys/fs/cgroup/{unit}/cpuset.cpus": "0-1\n" for unit in knobs.SLICES}},
+        dict.fromkeys(knobs.SLICES, "0-1"),
+    ),
+    (
+        "memlock",
+        "limits.memlock",
+        {
+            "/etc/systemd/system/multi-user.target.wants/rke2-agent.service": "",
+            "/sys/fs/cgroup/system.slice/rke2-agent.service/cgroup.procs": "7\n9\n",
+            "/proc/7/comm": "containerd\n",
+            "/proc/9/comm": "rke2\n",
+            "/proc/9/limits": "Limit   Soft   Hard   Units\nMax locked memory   8388608   unlimited   bytes\n",
+        },
+        "8388608:infinity",
+    ),
+    (
+        "irqbalance off",
+        "irqbalance",
+        {"/usr/sbin/irqbalance": "", "/sys/fs/cgroup/cgroup.controllers": "", "/sys/fs/cgroup/system.slice/x": ""},
+        "disabled",
+    ),
+    (
+        "irqbalance on",
+        "irqbalance",
+        {"/usr/sbin/irqbalance": "", "/sys/fs/cgroup/cgroup.controllers": "", "/sys/fs/cgroup/system.slice/irqbalance.service/x": ""},
+        "enabled",
+    ),
     ("default affinity", "irq.default_affinity", {"/proc/irq/default_smp_affinity": "00000000,00000003\n"}, "0-1"),
-    ("kubelet", "kubelet.reserved_cpus", {"/etc/systemd/system/multi-user.target.wants/rke2-agent.service": "", "/sys/fs/cgroup/system.slice/rke2-agent.service/cgroup.procs": "7\n",
-                                          "/proc/7/comm": "kubelet\n", "/proc/7/cmdline": b"kubelet\0--reserved-cpus=0-1\0--v\0" + b"2\0"}, "0-1"),
+    (
+        "kubelet",
+        "kubelet.reserved_cpus",
+        {
+            "/etc/systemd/system/multi-user.target.wants/rke2-agent.service": "",
+            "/sys/fs/cgroup/system.slice/rke2-agent.service/cgroup.procs": "7\n",
+            "/proc/7/comm": "kubelet\n",
+            "/proc/7/cmdline": b"kubelet\0--reserved-cpus=0-1\0--v\0" + b"2\0",
+        },
+        "0-1",
+    ),
 ]
 
 
@@ -161,7 +404,9 @@ def test_running(tmp_path: Path, name: str, knob: str, files: dict, value: Any) 
 
 def test_a_knob_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     running = read_state(build(tmp_path, {}))["running"]
-    assert not {"vm.swappiness", "kernel.isolcpus", "vm.thp", "cpu.governor", "workqueue.cpumask", "kubelet.reserved_cpus", "irqbalance"} & set(running)
+    assert not {"vm.swappiness", "kernel.isolcpus", "vm.thp", "cpu.governor", "workqueue.cpumask", "kubelet.reserved_cpus", "irqbalance"} & set(
+        running
+    )
 
 
 def nic(base: str, effective: str = "0") -> dict[str, str]:
@@ -208,45 +453,150 @@ def test_interrupts_of_a_nic(tmp_path: Path, second: str, file: dict, wanted: st
 # -- other owners
 
 FOREIGN: list[tuple[str, dict[str, Any], dict[str, str], list[tuple[str, str, Optional[int], str]]]] = [
-    ("our own files", {**DEBIAN, knobs.FILE_GRUB: 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT isolcpus=2"', knobs.FILE_SYSCTL: "vm.swappiness=0",
-                       knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/enabled - - - - madvise", knobs.FILES_SLICES[1]: "[Slice]\nAllowedCPUs=0",
-                       knobs.FILES_MEMLOCK[0]: "[Service]\nLimitMEMLOCK=infinity", knobs.FILE_KUBELET: 'kubelet-arg+:\n- "reserved-cpus=0"\n',
-                       "/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "inferops-locality", knobs.FILE_TUNED_MODE: "manual",
-                       "/etc/tuned/inferops-locality/tuned.conf": "[cpu]\ngovernor=performance"}, {}, []),
+    (
+        "our own files",
+        {
+            **DEBIAN,
+            knobs.FILE_GRUB: 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT isolcpus=2"',
+            knobs.FILE_SYSCTL: "vm.swappiness=0",
+            knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/enabled - - - - madvise",
+            knobs.FILES_SLICES[1]: "[Slice]\nAllowedCPUs=0",
+            knobs.FILES_MEMLOCK[0]: "[Service]\nLimitMEMLOCK=infinity",
+            knobs.FILE_KUBELET: 'kubelet-arg+:\n- "reserved-cpus=0"\n',
+            "/usr/sbin/tuned": "",
+            knobs.FILE_TUNED_ACTIVE: "inferops-locality",
+            knobs.FILE_TUNED_MODE: "manual",
+            "/etc/tuned/inferops-locality/tuned.conf": "[cpu]\ngovernor=performance",
+        },
+        {},
+        [],
+    ),
     ("grub", {**DEBIAN, **grub("quiet isolcpus=2-3")}, {}, [("kernel.isolcpus", "/etc/default/grub", 1, "isolcpus=2-3")]),
-    ("grub.d", {**DEBIAN, "/etc/default/grub.d/50-x.cfg": '\nGRUB_CMDLINE_LINUX="iommu=pt"'}, {}, [("kernel.iommu", "/etc/default/grub.d/50-x.cfg", 2, "iommu=pt")]),
-    ("BLS", {"/etc/os-release": "ID=rhel\n", "/boot/loader/entries/a.conf": "options ro nohz_full=1"}, {}, [("kernel.nohz_full", "/boot/loader/entries/a.conf", 1, "nohz_full=1")]),
+    (
+        "grub.d",
+        {**DEBIAN, "/etc/default/grub.d/50-x.cfg": '\nGRUB_CMDLINE_LINUX="iommu=pt"'},
+        {},
+        [("kernel.iommu", "/etc/default/grub.d/50-x.cfg", 2, "iommu=pt")],
+    ),
+    (
+        "BLS",
+        {"/etc/os-release": "ID=rhel\n", "/boot/loader/entries/a.conf": "options ro nohz_full=1"},
+        {},
+        [("kernel.nohz_full", "/boot/loader/entries/a.conf", 1, "nohz_full=1")],
+    ),
     ("sysctl that wins", {"/etc/sysctl.d/99-a.conf": "vm.swappiness=10"}, {}, [("vm.swappiness", "/etc/sysctl.d/99-a.conf", 1, "10")]),
-    ("sysctl of an operator that loses", {"/etc/sysctl.d/10-a.conf": "vm.swappiness=10"}, {}, [("vm.swappiness", "/etc/sysctl.d/10-a.conf", 1, "10")]),
+    (
+        "sysctl of an operator that loses",
+        {"/etc/sysctl.d/10-a.conf": "vm.swappiness=10"},
+        {},
+        [("vm.swappiness", "/etc/sysctl.d/10-a.conf", 1, "10")],
+    ),
     ("sysctl of the vendor that loses", {"/usr/lib/sysctl.d/10-a.conf": "vm.swappiness=10", knobs.FILE_SYSCTL: "vm.swappiness=0"}, {}, []),
     ("sysctl of the vendor that would lose", {"/usr/lib/sysctl.d/10-a.conf": "vm.swappiness=10"}, {}, []),
-    ("sysctl of the vendor that wins", {"/usr/lib/sysctl.d/99-a.conf": "vm.swappiness=10"}, {}, [("vm.swappiness", "/usr/lib/sysctl.d/99-a.conf", 1, "10")]),
-    ("sysctl.conf, linked", {"/etc/sysctl.conf": "#\nvm.swappiness=1"}, {"/etc/sysctl.d/99-sysctl.conf": "../sysctl.conf"}, [("vm.swappiness", "/etc/sysctl.conf", 2, "1")]),
+    (
+        "sysctl of the vendor that wins",
+        {"/usr/lib/sysctl.d/99-a.conf": "vm.swappiness=10"},
+        {},
+        [("vm.swappiness", "/usr/lib/sysctl.d/99-a.conf", 1, "10")],
+    ),
+    (
+        "sysctl.conf, linked",
+        {"/etc/sysctl.conf": "#\nvm.swappiness=1"},
+        {"/etc/sysctl.d/99-sysctl.conf": "../sysctl.conf"},
+        [("vm.swappiness", "/etc/sysctl.conf", 2, "1")],
+    ),
     ("sysctl.conf, not linked", {"/etc/sysctl.conf": "vm.swappiness=1"}, {}, [("vm.swappiness", "/etc/sysctl.conf", 1, "1")]),
     ("huge pages by sysctl", {"/etc/sysctl.d/a.conf": "vm.nr_hugepages=512"}, {}, [("kernel.hugepages", "/etc/sysctl.d/a.conf", 1, "512")]),
-    ("tmpfiles", {"/etc/tmpfiles.d/thp.conf": f"w {state_knobs.THP}/enabled - - - - never"}, {}, [("vm.thp", "/etc/tmpfiles.d/thp.conf", 1, "never")]),
-    ("governor by a pattern", {"/etc/tmpfiles.d/g.conf": f"w {CPUS}/cpu*/cpufreq/scaling_governor - - - - powersave"}, {}, [("cpu.governor", "/etc/tmpfiles.d/g.conf", 1, "powersave")]),
-    ("slice", {"/etc/systemd/system.control/system.slice.d/50-AllowedCPUs.conf": "[Slice]\nAllowedCPUs=0-3"}, {},
-     [("systemd.slices", "/etc/systemd/system.control/system.slice.d/50-AllowedCPUs.conf", 2, "0-3")]),
-    ("memlock", {"/etc/systemd/system/rke2-agent.service.d/rdma.conf": "[Service]\nLimitMEMLOCK=64M"}, {}, [("limits.memlock", "/etc/systemd/system/rke2-agent.service.d/rdma.conf", 2, "64M")]),
-    ("memlock of the vendor without effect", {"/usr/lib/systemd/system/rke2-agent.service": "[Service]\nLimitMEMLOCK=64M", knobs.FILES_MEMLOCK[0]: "[Service]\nLimitMEMLOCK=1"}, {}, []),
-    ("kubelet-arg", {"/etc/rancher/rke2/config.yaml": "token: CANARY\nkubelet-arg:\n- max-pods=200\n- reserved-cpus=0-3\n"}, {},
-     [("kubelet.reserved_cpus", "/etc/rancher/rke2/config.yaml", 4, "reserved-cpus=0-3")]),
-    ("kubelet's own file", {"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf": "kind: KubeletConfiguration\ncpuManagerPolicy: static\nsystemReserved:\n  memory: 1Gi\n",
-                            "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/00-rke2-defaults.conf": "cpuManagerPolicy: none\n"}, {},
-     [("kubelet.cpu_manager_policy", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf", 2, "cpuManagerPolicy: static"),
-      ("kubelet.system_reserved", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf", 3, "systemReserved")]),
-    ("tuned by hand", {"/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "mine", knobs.FILE_TUNED_MODE: "manual", "/usr/lib/tuned/base/tuned.conf": "[vm]\ntransparent_hugepages=never",
-                       "/etc/tuned/mine/tuned.conf": "[main]\ninclude=base\n[sysctl]\nvm.swappiness=5\n[bootloader]\ncmdline_x=+isolcpus=1 quiet\n[cpu]\ngovernor=powersave\nforce_latency=1"}, {},
-     [("cpu.governor", "/etc/tuned/mine/tuned.conf", 8, "powersave"), ("cpu.latency", "/etc/tuned/mine/tuned.conf", 9, "1"),
-      ("kernel.isolcpus", "/etc/tuned/mine/tuned.conf", 6, "isolcpus=1"), ("tuned.profile", knobs.FILE_TUNED_ACTIVE, 1, "mine"),
-      ("vm.swappiness", "/etc/tuned/mine/tuned.conf", 4, "5"), ("vm.thp", "/usr/lib/tuned/base/tuned.conf", 2, "never")]),
-    ("tuned by itself", {"/usr/sbin/tuned": "", knobs.FILE_TUNED_ACTIVE: "balanced", knobs.FILE_TUNED_MODE: "auto", "/usr/lib/tuned/balanced/tuned.conf": "[cpu]\ngovernor=x"}, {}, []),
-    ("irqbalance", {**DEBIAN, "/usr/lib/systemd/system/irqbalance.service": "", "/etc/default/irqbalance": "#\nIRQBALANCE_BANNED_CPULIST=2-7\n"},
-     {"/etc/systemd/system/multi-user.target.wants/irqbalance.service": "/usr/lib/systemd/system/irqbalance.service"},
-     [("irqbalance", "/etc/default/irqbalance", 2, "IRQBALANCE_BANNED_CPULIST=2-7")]),
-    ("irqbalance's file while it is masked", {**DEBIAN, "/usr/lib/systemd/system/irqbalance.service": "", "/etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=2-7\n"},
-     {knobs.FILE_IRQBALANCE_MASK: "/dev/null"}, []),
+    (
+        "tmpfiles",
+        {"/etc/tmpfiles.d/thp.conf": f"w {state_knobs.THP}/enabled - - - - never"},
+        {},
+        [("vm.thp", "/etc/tmpfiles.d/thp.conf", 1, "never")],
+    ),
+    (
+        "governor by a pattern",
+        {"/etc/tmpfiles.d/g.conf": f"w {CPUS}/cpu*/cpufreq/scaling_governor - - - - powersave"},
+        {},
+        [("cpu.governor", "/etc/tmpfiles.d/g.conf", 1, "powersave")],
+    ),
+    (
+        "slice",
+        {"/etc/systemd/system.control/system.slice.d/50-AllowedCPUs.conf": "[Slice]\nAllowedCPUs=0-3"},
+        {},
+        [("systemd.slices", "/etc/systemd/system.control/system.slice.d/50-AllowedCPUs.conf", 2, "0-3")],
+    ),
+    (
+        "memlock",
+        {"/etc/systemd/system/rke2-agent.service.d/rdma.conf": "[Service]\nLimitMEMLOCK=64M"},
+        {},
+        [("limits.memlock", "/etc/systemd/system/rke2-agent.service.d/rdma.conf", 2, "64M")],
+    ),
+    (
+        "memlock of the vendor without effect",
+        {"/usr/lib/systemd/system/rke2-agent.service": "[Service]\nLimitMEMLOCK=64M", knobs.FILES_MEMLOCK[0]: "[Service]\nLimitMEMLOCK=1"},
+        {},
+        [],
+    ),
+    (
+        "kubelet-arg",
+        {"/etc/rancher/rke2/config.yaml": "token: CANARY\nkubelet-arg:\n- max-pods=200\n- reserved-cpus=0-3\n"},
+        {},
+        [("kubelet.reserved_cpus", "/etc/rancher/rke2/config.yaml", 4, "reserved-cpus=0-3")],
+    ),
+    (
+        "kubelet's own file",
+        {
+            "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf": "kind: KubeletConfiguration\ncpuManagerPolicy: static\nsystemReserved:\n  memory: 1Gi\n",
+            "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/00-rke2-defaults.conf": "cpuManagerPolicy: none\n",
+        },
+        {},
+        [
+            ("kubelet.cpu_manager_policy", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf", 2, "cpuManagerPolicy: static"),
+            ("kubelet.system_reserved", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf", 3, "systemReserved"),
+        ],
+    ),
+    (
+        "tuned by hand",
+        {
+            "/usr/sbin/tuned": "",
+            knobs.FILE_TUNED_ACTIVE: "mine",
+            knobs.FILE_TUNED_MODE: "manual",
+            "/usr/lib/tuned/base/tuned.conf": "[vm]\ntransparent_hugepages=never",
+            "/etc/tuned/mine/tuned.conf": "[main]\ninclude=base\n[sysctl]\nvm.swappiness=5\n[bootloader]\ncmdline_x=+isolcpus=1 quiet\n[cpu]\ngovernor=powersave\nforce_latency=1",
+        },
+        {},
+        [
+            ("cpu.governor", "/etc/tuned/mine/tuned.conf", 8, "powersave"),
+            ("cpu.latency", "/etc/tuned/mine/tuned.conf", 9, "1"),
+            ("kernel.isolcpus", "/etc/tuned/mine/tuned.conf", 6, "isolcpus=1"),
+            ("tuned.profile", knobs.FILE_TUNED_ACTIVE, 1, "mine"),
+            ("vm.swappiness", "/etc/tuned/mine/tuned.conf", 4, "5"),
+            ("vm.thp", "/usr/lib/tuned/base/tuned.conf", 2, "never"),
+        ],
+    ),
+    (
+        "tuned by itself",
+        {
+            "/usr/sbin/tuned": "",
+            knobs.FILE_TUNED_ACTIVE: "balanced",
+            knobs.FILE_TUNED_MODE: "auto",
+            "/usr/lib/tuned/balanced/tuned.conf": "[cpu]\ngovernor=x",
+        },
+        {},
+        [],
+    ),
+    (
+        "irqbalance",
+        {**DEBIAN, "/usr/lib/systemd/system/irqbalance.service": "", "/etc/default/irqbalance": "#\nIRQBALANCE_BANNED_CPULIST=2-7\n"},
+        {"/etc/systemd/system/multi-user.target.wants/irqbalance.service": "/usr/lib/systemd/system/irqbalance.service"},
+        [("irqbalance", "/etc/default/irqbalance", 2, "IRQBALANCE_BANNED_CPULIST=2-7")],
+    ),
+    (
+        "irqbalance's file while it is masked",
+        {**DEBIAN, "/usr/lib/systemd/system/irqbalance.service": "", "/etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=2-7\n"},
+        {knobs.FILE_IRQBALANCE_MASK: "/dev/null"},
+        [],
+    ),
 ]
 
 
@@ -274,7 +624,11 @@ FLAGS: list[tuple[list[tuple[str, str]], str, Any]] = [
     ([("reserved-cpus", "0 1")], "kubelet.reserved_cpus", "0 1"),
     ([("system-reserved", "memory=8Gi,cpu=500m")], "kubelet.system_reserved", {"memory": 8 * 2**30, "cpu": "500m"}),
     ([("kube-reserved", "memory")], "kubelet.kube_reserved", "memory"),
-    ([("eviction-hard", "memory.available<500Mi,nodefs.available<5%")], "kubelet.eviction_hard", {"memory.available": 500 * 2**20, "nodefs.available": "5%"}),
+    (
+        [("eviction-hard", "memory.available<500Mi,nodefs.available<5%")],
+        "kubelet.eviction_hard",
+        {"memory.available": 500 * 2**20, "nodefs.available": "5%"},
+    ),
 ]
 
 
@@ -338,8 +692,12 @@ def test_next_boot_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     assert root.problems
 
 
-BLS = {"/etc/os-release": "ID=rhel\n", "/boot/grub2/grub.cfg": "blscfg\n", "/boot/loader/entries/m-5.14.0-70.conf": "title Seventy\noptions ro a=70\n",
-       "/boot/loader/entries/m-5.14.0-503.conf": "title New\noptions $kernelopts a=503 $tuned_params\n"}
+BLS = {
+    "/etc/os-release": "ID=rhel\n",
+    "/boot/grub2/grub.cfg": "blscfg\n",
+    "/boot/loader/entries/m-5.14.0-70.conf": "title Seventy\noptions ro a=70\n",
+    "/boot/loader/entries/m-5.14.0-503.conf": "title New\noptions $kernelopts a=503 $tuned_params\n",
+}
 
 
 @pytest.mark.parametrize(
@@ -416,13 +774,49 @@ def test_no_secret_leaves_the_node(tmp_path: Path, name: str, more: str) -> None
 # -- files that make no sense
 
 READ = [
-    "/proc/cmdline", "/proc/meminfo", "/proc/mounts", "/proc/cpuinfo", "/proc/softirqs", "/etc/os-release", "/etc/default/grub", knobs.FILE_GRUB, "/boot/grub/grub.cfg",
-    "/boot/grub/grubenv", "/boot/loader/entries/a.conf", knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, *knobs.FILES_MEMLOCK, knobs.FILE_IRQBALANCE,
-    knobs.FILE_TUNED_ACTIVE, knobs.FILE_TUNED_MODE, "/etc/tuned/tuned-main.conf", "/etc/tuned/x/tuned.conf", knobs.FILE_IRQ, knobs.FILE_RUNTIME, knobs.FILE_KUBELET,
-    "/etc/rancher/rke2/config.yaml", "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state", f"{CPUS}/online", f"{CPUS}/possible", f"{CPUS}/isolated",
-    f"{CPUS}/nohz_full", f"{CPUS}/cpu0/cpufreq/scaling_governor", f"{CPUS}/cpu0/power/pm_qos_resume_latency_us", f"{state_knobs.THP}/enabled", state_knobs.WORKQUEUE,
-    "/proc/sys/vm/swappiness", "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages", "/proc/irq/default_smp_affinity", "/sys/fs/cgroup/cgroup.controllers",
-    "/sys/fs/cgroup/system.slice/cpuset.cpus", "/sys/fs/cgroup/system.slice/rke2-agent.service/cgroup.procs", "/usr/sbin/tuned", "/usr/sbin/irqbalance", "/etc/default/irqbalance",
+    "/proc/cmdline",
+    "/proc/meminfo",
+    "/proc/mounts",
+    "/proc/cpuinfo",
+    "/proc/softirqs",
+    "/etc/os-release",
+    "/etc/default/grub",
+    knobs.FILE_GRUB,
+    "/boot/grub/grub.cfg",
+    "/boot/grub/grubenv",
+    "/boot/loader/entries/a.conf",
+    knobs.FILE_SYSCTL,
+    knobs.FILE_TMPFILES,
+    *knobs.FILES_SLICES,
+    *knobs.FILES_MEMLOCK,
+    knobs.FILE_IRQBALANCE,
+    knobs.FILE_TUNED_ACTIVE,
+    knobs.FILE_TUNED_MODE,
+    "/etc/tuned/tuned-main.conf",
+    "/etc/tuned/x/tuned.conf",
+    knobs.FILE_IRQ,
+    knobs.FILE_RUNTIME,
+    knobs.FILE_KUBELET,
+    "/etc/rancher/rke2/config.yaml",
+    "/var/lib/kubelet/cpu_manager_state",
+    "/var/lib/kubelet/memory_manager_state",
+    f"{CPUS}/online",
+    f"{CPUS}/possible",
+    f"{CPUS}/isolated",
+    f"{CPUS}/nohz_full",
+    f"{CPUS}/cpu0/cpufreq/scaling_governor",
+    f"{CPUS}/cpu0/power/pm_qos_resume_latency_us",
+    f"{state_knobs.THP}/enabled",
+    state_knobs.WORKQUEUE,
+    "/proc/sys/vm/swappiness",
+    "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages",
+    "/proc/irq/default_smp_affinity",
+    "/sys/fs/cgroup/cgroup.controllers",
+    "/sys/fs/cgroup/system.slice/cpuset.cpus",
+    "/sys/fs/cgroup/system.slice/rke2-agent.service/cgroup.procs",
+    "/usr/sbin/tuned",
+    "/usr/sbin/irqbalance",
+    "/etc/default/irqbalance",
 ]
 GARBAGE: dict[str, bytes] = {
     "empty": b"",
@@ -466,7 +860,12 @@ def test_never_raises(tmp_path_factory: pytest.TempPathFactory, files: dict) -> 
 
 def test_many_cpus_are_read_in_a_moment(tmp_path: Path) -> None:
     count = 1152
-    files: dict[str, Any] = {f"{CPUS}/online": f"0-{count - 1}", f"{CPUS}/possible": f"0-{count - 1}", f"{CPUS}/isolated": "", "/proc/cmdline": f"isolcpus=managed_irq,2-{count - 1}"}
+    files: dict[str, Any] = {
+        f"{CPUS}/online": f"0-{count - 1}",
+        f"{CPUS}/possible": f"0-{count - 1}",
+        f"{CPUS}/isolated": "",
+        "/proc/cmdline": f"isolcpus=managed_irq,2-{count - 1}",
+    }
     for cpu in range(count):
         files[f"{CPUS}/cpu{cpu}/cpufreq/scaling_governor"] = "performance"
         files[f"{CPUS}/cpu{cpu}/power/pm_qos_resume_latency_us"] = "0"

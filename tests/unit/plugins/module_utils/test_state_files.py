@@ -39,24 +39,33 @@ SYSCTL: list[tuple[str, dict[str, str], dict[str, str], list[tuple[str, str]]]] 
     ("no value", {"/etc/sysctl.d/1.conf": "vm.swappiness"}, {}, []),
     (
         "name order beats directory",
-        {"/etc/sysctl.d/10.conf": "vm.swappiness=1", "/usr/lib/sysctl.d/20.conf": "vm.swappiness=2"}, {},
+        {"/etc/sysctl.d/10.conf": "vm.swappiness=1", "/usr/lib/sysctl.d/20.conf": "vm.swappiness=2"},
+        {},
         [("1", "/etc/sysctl.d/10.conf:1"), ("2", "/usr/lib/sysctl.d/20.conf:1")],
     ),
     (
         "same name: etc hides run and usr",
-        {"/etc/sysctl.d/1.conf": "vm.swappiness=1", "/run/sysctl.d/1.conf": "vm.swappiness=2", "/usr/lib/sysctl.d/1.conf": "vm.swappiness=3"}, {},
+        {"/etc/sysctl.d/1.conf": "vm.swappiness=1", "/run/sysctl.d/1.conf": "vm.swappiness=2", "/usr/lib/sysctl.d/1.conf": "vm.swappiness=3"},
+        {},
         [("1", "/etc/sysctl.d/1.conf:1")],
     ),
     (
         "same name: run hides usr",
-        {"/run/sysctl.d/1.conf": "vm.swappiness=2", "/usr/lib/sysctl.d/1.conf": "vm.swappiness=3"}, {},
+        {"/run/sysctl.d/1.conf": "vm.swappiness=2", "/usr/lib/sysctl.d/1.conf": "vm.swappiness=3"},
+        {},
         [("2", "/run/sysctl.d/1.conf:1")],
     ),
     ("mask", {"/usr/lib/sysctl.d/1.conf": "vm.swappiness=3"}, {"/etc/sysctl.d/1.conf": "/dev/null"}, []),
-    ("twice in a file", {"/etc/sysctl.d/1.conf": "vm.swappiness=1\nvm.swappiness=2"}, {}, [("1", "/etc/sysctl.d/1.conf:1"), ("2", "/etc/sysctl.d/1.conf:2")]),
+    (
+        "twice in a file",
+        {"/etc/sysctl.d/1.conf": "vm.swappiness=1\nvm.swappiness=2"},
+        {},
+        [("1", "/etc/sysctl.d/1.conf:1"), ("2", "/etc/sysctl.d/1.conf:2")],
+    ),
     (
         "sysctl.conf through its link is the last",
-        {"/etc/sysctl.conf": "\nvm.swappiness=1", "/etc/sysctl.d/90-x.conf": "vm.swappiness=0"}, {"/etc/sysctl.d/99-sysctl.conf": "../sysctl.conf"},
+        {"/etc/sysctl.conf": "\nvm.swappiness=1", "/etc/sysctl.d/90-x.conf": "vm.swappiness=0"},
+        {"/etc/sysctl.d/99-sysctl.conf": "../sysctl.conf"},
         [("0", "/etc/sysctl.d/90-x.conf:1"), ("1", "/etc/sysctl.conf:2")],
     ),
     ("sysctl.conf without a link is not read", {"/etc/sysctl.conf": "vm.swappiness=1"}, {}, []),
@@ -96,10 +105,15 @@ TMPFILES: list[tuple[str, dict[str, str], Optional[tuple[str, str]]]] = [
         ("never", "/etc/tmpfiles.d/a.conf:2"),
     ),
     ("a star does not cross a slash", {"/etc/tmpfiles.d/a.conf": "w /sys/kernel/*/enabled - - - - never"}, None),
-    ("braces", {"/etc/tmpfiles.d/a.conf": "w /sys/kernel/mm/transparent_hugepage/{defrag,enabled} - - - - never"}, ("never", "/etc/tmpfiles.d/a.conf:1")),
+    (
+        "braces",
+        {"/etc/tmpfiles.d/a.conf": "w /sys/kernel/mm/transparent_hugepage/{defrag,enabled} - - - - never"},
+        ("never", "/etc/tmpfiles.d/a.conf:1"),
+    ),
     (
         "same name: etc hides usr",
-        {"/etc/tmpfiles.d/a.conf": "", "/usr/lib/tmpfiles.d/a.conf": f"w {THP} - - - - always"}, None,
+        {"/etc/tmpfiles.d/a.conf": "", "/usr/lib/tmpfiles.d/a.conf": f"w {THP} - - - - always"},
+        None,
     ),
 ]
 
@@ -117,15 +131,37 @@ UNITS: list[tuple[str, dict[str, str], dict[str, str], list[str]]] = [
     ("another section", {f"{ETC}/a.conf": "[Unit]\nAllowedCPUs=0-1"}, {}, []),
     ("lists grow", {f"{ETC}/a.conf": "[Slice]\nAllowedCPUs=0-1\nAllowedCPUs=4"}, {}, ["0-1", "4"]),
     ("an empty one starts anew", {f"{ETC}/a.conf": "[Slice]\nAllowedCPUs=0-1\nAllowedCPUs=\nAllowedCPUs=4"}, {}, ["4"]),
-    ("by name over directories", {f"{ETC}/b.conf": "[Slice]\nAllowedCPUs=1", "/run/systemd/system/system.slice.d/a.conf": "[Slice]\nAllowedCPUs=0"}, {}, ["0", "1"]),
+    (
+        "by name over directories",
+        {f"{ETC}/b.conf": "[Slice]\nAllowedCPUs=1", "/run/systemd/system/system.slice.d/a.conf": "[Slice]\nAllowedCPUs=0"},
+        {},
+        ["0", "1"],
+    ),
     (
         "set-property hides our directory",
-        {"/etc/systemd/system.control/system.slice.d/a.conf": "[Slice]\nAllowedCPUs=7", f"{ETC}/a.conf": "[Slice]\nAllowedCPUs=1"}, {}, ["7"],
+        {"/etc/systemd/system.control/system.slice.d/a.conf": "[Slice]\nAllowedCPUs=7", f"{ETC}/a.conf": "[Slice]\nAllowedCPUs=1"},
+        {},
+        ["7"],
     ),
-    ("etc hides usr", {f"{ETC}/a.conf": "[Slice]\nAllowedCPUs=1", "/usr/lib/systemd/system/system.slice.d/a.conf": "[Slice]\nAllowedCPUs=0"}, {}, ["1"]),
+    (
+        "etc hides usr",
+        {f"{ETC}/a.conf": "[Slice]\nAllowedCPUs=1", "/usr/lib/systemd/system/system.slice.d/a.conf": "[Slice]\nAllowedCPUs=0"},
+        {},
+        ["1"],
+    ),
     ("mask", {"/usr/lib/systemd/system/system.slice.d/a.conf": "[Slice]\nAllowedCPUs=0"}, {f"{ETC}/a.conf": "/dev/null"}, []),
-    ("the unit's file first", {"/usr/lib/systemd/system/system.slice": "[Slice]\nAllowedCPUs=0", f"{ETC}/a.conf": "[Slice]\nAllowedCPUs=1"}, {}, ["0", "1"]),
-    ("etc's unit file instead", {"/usr/lib/systemd/system/system.slice": "[Slice]\nAllowedCPUs=0", "/etc/systemd/system/system.slice": "[Slice]\nAllowedCPUs=1"}, {}, ["1"]),
+    (
+        "the unit's file first",
+        {"/usr/lib/systemd/system/system.slice": "[Slice]\nAllowedCPUs=0", f"{ETC}/a.conf": "[Slice]\nAllowedCPUs=1"},
+        {},
+        ["0", "1"],
+    ),
+    (
+        "etc's unit file instead",
+        {"/usr/lib/systemd/system/system.slice": "[Slice]\nAllowedCPUs=0", "/etc/systemd/system/system.slice": "[Slice]\nAllowedCPUs=1"},
+        {},
+        ["1"],
+    ),
     ("all slices", {"/etc/systemd/system/slice.d/a.conf": "[Slice]\nAllowedCPUs=1"}, {}, ["1"]),
     ("continued line", {f"{ETC}/a.conf": "[Slice]\nAllowedCPUs=0 \\\n# no\n 4-5"}, {}, ["0 4-5"]),
 ]
@@ -166,20 +202,32 @@ def test_environment_file(tmp_path: Path) -> None:
 DIRS = ["/usr/lib/tuned", "/etc/tuned"]
 TUNED: list[tuple[str, dict[str, str], list[str], dict[str, str]]] = [
     ("own", {"/etc/tuned/a/tuned.conf": "[cpu]\ngovernor=performance # why"}, ["a"], {"governor": "performance"}),
-    ("etc before usr", {"/etc/tuned/a/tuned.conf": "[cpu]\ngovernor=x", "/usr/lib/tuned/a/tuned.conf": "[cpu]\ngovernor=y"}, ["a"], {"governor": "x"}),
+    (
+        "etc before usr",
+        {"/etc/tuned/a/tuned.conf": "[cpu]\ngovernor=x", "/usr/lib/tuned/a/tuned.conf": "[cpu]\ngovernor=y"},
+        ["a"],
+        {"governor": "x"},
+    ),
     (
         "own before its parent's",
-        {"/etc/tuned/a/tuned.conf": "[main]\ninclude=b\n[cpu]\ngovernor=x", "/usr/lib/tuned/b/tuned.conf": "[cpu]\ngovernor=y\nforce_latency=1"}, ["a"],
+        {"/etc/tuned/a/tuned.conf": "[main]\ninclude=b\n[cpu]\ngovernor=x", "/usr/lib/tuned/b/tuned.conf": "[cpu]\ngovernor=y\nforce_latency=1"},
+        ["a"],
         {"governor": "x", "force_latency": "1"},
     ),
     (
         "replace",
-        {"/etc/tuned/a/tuned.conf": "[main]\ninclude=b\n[cpu]\nreplace=1\ngovernor=x", "/usr/lib/tuned/b/tuned.conf": "[cpu]\nforce_latency=1"}, ["a"],
+        {"/etc/tuned/a/tuned.conf": "[main]\ninclude=b\n[cpu]\nreplace=1\ngovernor=x", "/usr/lib/tuned/b/tuned.conf": "[cpu]\nforce_latency=1"},
+        ["a"],
         {"governor": "x", "replace": "1"},
     ),
     ("a section of another name", {"/etc/tuned/a/tuned.conf": "[my]\ntype=cpu\ngovernor=x"}, ["a"], {"type": "cpu", "governor": "x"}),
     ("a loop of parents", {"/etc/tuned/a/tuned.conf": "[main]\ninclude=a\n[cpu]\ngovernor=x"}, ["a"], {"governor": "x"}),
-    ("several profiles", {"/etc/tuned/a/tuned.conf": "[cpu]\ngovernor=x", "/etc/tuned/b/tuned.conf": "[cpu]\ngovernor=y"}, ["a", "b"], {"governor": "y"}),
+    (
+        "several profiles",
+        {"/etc/tuned/a/tuned.conf": "[cpu]\ngovernor=x", "/etc/tuned/b/tuned.conf": "[cpu]\ngovernor=y"},
+        ["a", "b"],
+        {"governor": "y"},
+    ),
     ("not a name", {"/etc/tuned/a/tuned.conf": "[cpu]\ngovernor=x"}, ["../tuned/a"], {}),
 ]
 
@@ -197,7 +245,8 @@ def test_missing_profiles_are_named(tmp_path: Path) -> None:
 
 def test_enabled_and_masked(tmp_path: Path) -> None:
     root = node(
-        tmp_path, {"/usr/lib/systemd/system/a.service": ""},
+        tmp_path,
+        {"/usr/lib/systemd/system/a.service": ""},
         {"/etc/systemd/system/multi-user.target.wants/a.service": "/usr/lib/systemd/system/a.service", "/etc/systemd/system/b.service": "/dev/null"},
     )
     assert state_files.enabled(root, "a.service") == "/etc/systemd/system/multi-user.target.wants/a.service"
