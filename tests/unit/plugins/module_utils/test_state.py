@@ -546,7 +546,9 @@ FOREIGN: list[tuple[str, dict[str, Any], dict[str, str], list[tuple[str, str, Op
     (
         "kubelet's own file",
         {
-            "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf": "kind: KubeletConfiguration\ncpuManagerPolicy: static\nsystemReserved:\n  memory: 1Gi\n",
+            "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf": (
+                "kind: KubeletConfiguration\ncpuManagerPolicy: static\nsystemReserved:\n  memory: 1Gi\n"
+            ),
             "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/00-rke2-defaults.conf": "cpuManagerPolicy: none\n",
         },
         {},
@@ -562,7 +564,9 @@ FOREIGN: list[tuple[str, dict[str, Any], dict[str, str], list[tuple[str, str, Op
             knobs.FILE_TUNED_ACTIVE: "mine",
             knobs.FILE_TUNED_MODE: "manual",
             "/usr/lib/tuned/base/tuned.conf": "[vm]\ntransparent_hugepages=never",
-            "/etc/tuned/mine/tuned.conf": "[main]\ninclude=base\n[sysctl]\nvm.swappiness=5\n[bootloader]\ncmdline_x=+isolcpus=1 quiet\n[cpu]\ngovernor=powersave\nforce_latency=1",
+            "/etc/tuned/mine/tuned.conf": (
+                "[main]\ninclude=base\n[sysctl]\nvm.swappiness=5\n[bootloader]\ncmdline_x=+isolcpus=1 quiet\n[cpu]\ngovernor=powersave\nforce_latency=1"
+            ),
         },
         {},
         [
