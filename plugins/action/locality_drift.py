@@ -53,5 +53,5 @@ class ActionModule(ActionBase):
         if errors or drifted:
             lines = [findings.listed(errors)] if errors else []
             lines += [f"- {entry['knob']}: {entry['reason']} (needs: {entry['needs']})" for entry in drifted]
-            result.update(failed=True, msg=f"{host}: {len(errors)} errors, {len(drifted)} knobs drift\n" + "\n".join(lines))
+            result.update(failed=True, msg=f"{host}: errors {len(errors)}, drifting knobs {len(drifted)}\n" + "\n".join(lines))
         return result

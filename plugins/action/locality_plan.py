@@ -10,6 +10,7 @@ from typing import Any, Dict, Optional
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.inferops.locality.plugins.module_utils import findings, plan
+from ansible_collections.inferops.locality.plugins.plugin_utils import runtime
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 # Of the mappings only the presence is checked here: what is wrong in them the logic says better.
@@ -38,7 +39,7 @@ class ActionModule(ActionBase):
         host = str((task_vars or {}).get("inventory_hostname", "this host"))
         result["changed"] = False
         try:
-            made = plan.make_plan(arguments["topology"], arguments["platform"], arguments["policy"], arguments["chassis"])
+            made = plan.make_plan(arguments["topology"], arguments["platform"], arguments["policy"], arguments["chassis"], runtime.version())
         except plan.PlanError as error:
             result.update(failed=True, msg=f"{host}: cannot be planned: {error}")
             return result

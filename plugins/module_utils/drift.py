@@ -91,10 +91,12 @@ def _equal(knob: str, wanted: Any, found: Any, side: str, ours: bool) -> Tuple[b
         sizes = _hugepages_differ(wanted, found, side == "configured" and ours)
         return not sizes, f"pages of {', '.join(sizes)}" if sizes else ""
     if knob in _BY_DEVICE and isinstance(wanted, Mapping):
+        found = {} if found is None else found
         if not isinstance(found, Mapping):
-            return not wanted and _unset(found), ""
-        unread = [device for device in wanted if device not in found]
-        other = [device for device in wanted if device in found and not _device_equal(knob, wanted[device], found[device], side)]
+            return False, ""
+        # A device all of whose interrupts belong to the kernel, or that has none yet, has nothing to be placed.
+        unread = [] if knob == "irq.affinity" and side == "running" else [device for device in wanted if device not in found]
+        other = [device for device in wanted if device in found and _as_cpus(wanted[device]) != _as_cpus(found[device])]
         # In our own file a device that the plan does not name is a leftover.
         extra = [device for device in found if device not in wanted and not _unset(found[device])] if side == "configured" else []
         words = [f"{device} not found" for device in unread] + other + [f"{device} is not in the plan" for device in extra]
@@ -108,16 +110,6 @@ def _equal(knob: str, wanted: Any, found: Any, side: str, ours: bool) -> Tuple[b
     if knob in _CPU_LISTS:
         return _as_cpus(wanted) == _as_cpus(found), ""
     return wanted == found, ""
-
-
-def _device_equal(knob: str, wanted: Any, found: Any, side: str) -> bool:
-    if knob == "nic.queues":
-        return wanted == found
-    want, have = _as_cpus(wanted), _as_cpus(found)
-    if knob == "irq.affinity" and side == "running" and isinstance(want, frozenset) and isinstance(have, frozenset):
-        # Spread over the CPUs, a device with fewer interrupts than CPUs does not use all of them.
-        return have <= want
-    return bool(want == have)
 
 
 # -- entries
@@ -232,13 +224,16 @@ def compare(  # noqa: PLR0917
 # -- other owners
 
 
+def _where(item: Mapping[str, Any]) -> str:
+    return str(item.get("file")) if item.get("line") is None else f"{item.get('file')}:{item.get('line')}"
+
+
 def _foreign(state: Mapping[str, Any], wanted: Mapping[str, Any], adopt: bool, found: findings_m.Findings) -> None:
     for item in _sequence(state.get("foreign"), "state.foreign"):
         knob = str(item.get("knob"))
         if knob not in wanted:
             continue
-        where = f"{item.get('file')}:{item.get('line')}" if item.get("line") is not None else str(item.get("file"))
-        message = f"{where} sets {knob} to {policy_m.shown(item.get('value'))}"
+        message = f"{_where(item)} sets {knob} to {policy_m.shown(item.get('value'))}"
         if adopt:
             found.note(f"foreign.{knob}", f"{message}; locality_adopt takes it over", "")
         else:
@@ -277,14 +272,14 @@ def _recipes(plan: Mapping[str, Any], state: Mapping[str, Any], adopt: bool, fou
     }
     sources: Dict[str, List[str]] = {}
     for item in _sequence(kubelet.get("args_sources"), "state.kubelet.args_sources"):
-        line = f":{item['line']}" if item.get("line") is not None else ""
-        sources.setdefault(str(item.get("flag")), []).append(f"{item.get('file')}{line}")
+        sources.setdefault(str(item.get("flag")), []).append(_where(item))
     tokens = _tokens(boot)
-    where = [_mapping(boot.get("next_boot"), "state.boot.next_boot").get("source")]
-    _boot_recipes(plan, boot, tokens, where, recipes)
+    # Boot arguments that stand in files of someone else; the generated grub.cfg, which has them all, says nothing about that.
+    places = {str(item.get("value")): _where(item) for item in _sequence(state.get("foreign"), "state.foreign")}
+    _boot_recipes(plan, boot, tokens, places, recipes)
     _option_recipe(args, sources, recipes)
     _memory_recipe(plan, args, sources, recipes)
-    _cpu_recipe(plan, args, sources, tokens, where, recipes)
+    _cpu_recipe(plan, args, sources, tokens, places, recipes)
 
 
 def _tokens(boot: Mapping[str, Any]) -> List[str]:
@@ -304,48 +299,61 @@ def _values(tokens: Iterable[str], key: str) -> List[str]:
     return result
 
 
-def _boot_recipes(plan: Mapping[str, Any], boot: Mapping[str, Any], tokens: List[str], where: List[Optional[str]], recipes: _Recipes) -> None:
+def _online(plan: Mapping[str, Any]) -> FrozenSet[int]:
+    try:
+        return cpulist.from_list(str(plan.get("housekeeping_cpus") or "")) | cpulist.from_list(str(plan.get("isolated_cpus") or ""))
+    except cpulist.CpuListError as error:
+        raise DriftError(f"plan: {error}") from error
+
+
+def _boot_recipes(plan: Mapping[str, Any], boot: Mapping[str, Any], tokens: List[str], places: Mapping[str, str], recipes: _Recipes) -> None:
     planned = str(_mapping(plan.get("knobs"), "plan.knobs").get("kernel.isolcpus") or "")
-    bad: List[str] = []
+    last = max(_online(plan), default=None)
+    reported = set()
     for value in _values(tokens, "isolcpus"):
+        token = f"isolcpus={value}"
         try:
-            flags, cpus = cpulist.from_isolcpus(value)
+            flags, cpus = cpulist.from_isolcpus(value, last)
         except cpulist.CpuListError as error:
-            bad.append(f"isolcpus={value}")
+            reported.add(token)
             recipes.add(
                 "isolcpus_ignored",
-                f"the kernel ignores isolcpus={value} as a whole, so nothing is isolated: {error}",
-                "a comma ends each flag: isolcpus=managed_irq," + (str(plan.get("isolated_cpus") or "<cpus>")),
-                where,
+                f"the kernel ignores {token} as a whole, so nothing is isolated: {error}",
+                f"a comma ends each flag: isolcpus=managed_irq,{plan.get('isolated_cpus')}",
+                [places.get(token)],
             )
             continue
         if "domain" in flags and cpus and not planned.startswith("domain"):
             recipes.add(
                 "isolcpus_domain",
-                f"isolcpus={value}: {plan_m.ISOLATED_WARNING}",
+                f"{token}: {plan_m.ISOLATED_WARNING}",
                 f"isolcpus=managed_irq,{plan.get('isolated_cpus')} keeps interrupts away and leaves the scheduler's balancing on",
-                where,
+                [places.get(token)],
             )
     for item in _sequence(boot.get("ignored"), "state.boot.ignored"):
         token = str(item.get("token"))
-        if token not in bad:
-            recipes.add("boot_argument_ignored", f"the kernel ignores {token}: {item.get('reason')}", "correct or remove it", where)
+        # What only the running kernel was given goes away with the next boot.
+        if token not in reported and token in tokens:
+            recipes.add("boot_argument_ignored", f"the kernel ignores {token}: {item.get('reason')}", "correct or remove it", [places.get(token)])
     for name in _sequence(boot.get("duplicates"), "state.boot.duplicates"):
-        values = _values(tokens, str(name).replace("-", "_"))
+        key = str(name).replace("-", "_")
+        named = [token for token in tokens if token.partition("=")[0].replace("-", "_") == key] or [token for token in tokens if f"{name}=" in token]
+        if not named:
+            continue
         rule = "the first wins" if name in ("isolcpus", "nohz_full", "default_hugepagesz", "hugepages", "hugepagesz") else "the last wins"
         recipes.add(
             "boot_argument_twice",
-            f"{name}= stands more than once on the kernel command line ({', '.join(values) or 'values not known'}): {rule}",
+            f"{name}= stands more than once on the kernel command line ({' '.join(named)}): {rule}",
             "leave one of them",
-            where,
+            [places.get(token) for token in named],
         )
     sizes = [token for token in tokens if re.match(r"(hugepagesz|hugepages|default_hugepagesz)=", token)]
-    if sizes and sizes[0].startswith("hugepages="):
+    if len(sizes) > 1 and sizes[0].startswith("hugepages="):
         recipes.add(
             "hugepages_order",
             f"{sizes[0]} stands before any hugepagesz= and so belongs to the default size, not to a size that comes after it ({' '.join(sizes)})",
             "write hugepagesz=1G hugepages=16, each number after its size",
-            where,
+            [places.get(token) for token in sizes],
         )
 
 
@@ -383,6 +391,14 @@ def _memory_recipe(plan: Mapping[str, Any], args: Mapping[str, List[str]], sourc
     if (args.get("memory-manager-policy") or [""])[-1] != "Static":
         return
     given: Dict[int, int] = {}
+    if any("%" in _pairs([value], "<").get("memory.available", "") for value in args.get("eviction-hard", [])):
+        recipes.add(
+            "eviction_share",
+            "eviction-hard gives memory.available as a share, so the sum that reserved-memory must have depends on what the kernel takes at each boot",
+            "give it as a quantity, such as memory.available<500Mi",
+            sources.get("eviction-hard", []),
+        )
+        return
     try:
         needed = sum(_bytes(_pairs(args.get(name, [])).get("memory")) for name in ("system-reserved", "kube-reserved"))
         # RKE2 has no memory.available of its own: without the flag the eviction part is 0.
@@ -435,14 +451,11 @@ def _cpu_recipe(
     args: Mapping[str, List[str]],
     sources: Mapping[str, List[str]],
     tokens: List[str],
-    where: List[Optional[str]],
+    places: Mapping[str, str],
     recipes: _Recipes,
 ) -> None:
     """Isolated and reserved CPUs must cover all online CPUs and not overlap; reserved ones must not lie on one NUMA node only."""
-    try:
-        online = cpulist.from_list(str(plan.get("housekeeping_cpus") or "")) | cpulist.from_list(str(plan.get("isolated_cpus") or ""))
-    except cpulist.CpuListError as error:
-        raise DriftError(f"plan: {error}") from error
+    online = _online(plan)
     flag = "reserved-cpus"
     if not args.get(flag):
         return
@@ -460,10 +473,10 @@ def _cpu_recipe(
     isolated: FrozenSet[int] = cpulist.EMPTY
     for text in _values(tokens, "isolcpus"):
         try:
-            isolated = isolated or cpulist.from_isolcpus(text)[1]
+            isolated = isolated or cpulist.from_isolcpus(text, max(online, default=None))[1]
         except cpulist.CpuListError:
             continue
-    places = list(sources.get(flag, [])) + [source for source in where if source]
+    owners = [*sources.get(flag, []), *(places[token] for token in tokens if token.startswith("isolcpus=") and token in places)]
     if isolated:
         uncovered, both = online - isolated - reserved, isolated & reserved
         if uncovered:
@@ -471,14 +484,14 @@ def _cpu_recipe(
                 "uncovered_cpus",
                 f"CPUs {cpulist.to_list(uncovered)} are neither isolated (isolcpus: {cpulist.to_list(isolated)}) nor reserved ({flag}: {value})",
                 f"isolate {cpulist.to_list(online - reserved)}, all that is not reserved",
-                places,
+                owners,
             )
         if both:
             recipes.add(
                 "overlapping_cpus",
                 f"CPUs {cpulist.to_list(both)} are isolated (isolcpus: {cpulist.to_list(isolated)}) and reserved ({flag}: {value}) at once",
                 f"isolate {cpulist.to_list(online - reserved)}, all that is not reserved",
-                places,
+                owners,
             )
     homes = {
         node["id"]: cpulist.from_list(node["housekeeping_cpus"]) | cpulist.from_list(node["isolated_cpus"]) for node in plan.get("numa_nodes") or []
@@ -490,8 +503,7 @@ def _cpu_recipe(
         recipes.add(
             "one_numa_node",
             f"{flag}={value} lies on NUMA node {', '.join(having)} only; NUMA node {', '.join(map(str, without))} has no housekeeping CPU, so "
-            "every interrupt "
-            "of a device there crosses to another NUMA node" + (f" (NICs {', '.join(nics)})" if nics else ""),
+            "every interrupt of a device there crosses to another NUMA node" + (f" (NICs {', '.join(nics)})" if nics else ""),
             f"{flag}={plan.get('housekeeping_cpus')}",
             sources.get(flag, []),
         )

@@ -841,13 +841,20 @@ def _platform_findings(platform: Mapping[str, Any], args: Sequence[str], found: 
 # -- the plan
 
 
-def make_plan(topology: Mapping[str, Any], platform: Optional[Mapping[str, Any]], policy: Any, chassis: Optional[Any] = None) -> Dict[str, Any]:
+def make_plan(
+    topology: Mapping[str, Any],
+    platform: Optional[Mapping[str, Any]],
+    policy: Any,
+    chassis: Optional[Any] = None,
+    runtime_version: Optional[str] = None,
+) -> Dict[str, Any]:
     """Plan a node.
 
     :param topology: ``ansible_facts.numa_topology``.
     :param platform: ``ansible_facts.locality_state.platform``.
     :param policy: ``locality_policy`` as the operator wrote it; defaults are filled in here.
     :param chassis: ``locality_chassis``, or None to expect nothing.
+    :param runtime_version: version of the program that acts at boot, as this collection would write it; None not to judge it.
     :returns: ``version, housekeeping_cpus, isolated_cpus, numa_nodes, kernel_args, kubelet, irqs, knobs, capacity, findings``. CPU
         sets are canonical lists, memory is in bytes. A knob that is missing in ``knobs`` is not judged, null means that it must
         not be set. With an error among the findings the plan must not be applied; it is still as complete as it can be.
@@ -934,6 +941,8 @@ def make_plan(topology: Mapping[str, Any], platform: Optional[Mapping[str, Any]]
     _platform_findings(platform, args, found)
 
     irqs = _irqs(machine, checked["irq"], housekeeping, found, wanted)
+    if runtime_version is not None:
+        wanted["runtime.version"] = runtime_version if irqs else None
     pairs, far = _pairs(machine)
     _device_findings(machine, checked, pairs, far, found)
     numa_nodes = _numa_nodes(machine, housekeeping, memory)

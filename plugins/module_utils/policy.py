@@ -75,11 +75,13 @@ POLICY_SCHEMA: Dict[str, Any] = {
             ),
             "hugepages": _default(
                 {},
-                type="object", propertyNames={"format": "page-size"}, additionalProperties={
-                        "type": "object",
-                        "propertyNames": {"pattern": r"^(0|[1-9][0-9]*)$"},
-                        "additionalProperties": {"type": "integer", "minimum": 0},
-                    },
+                type="object",
+                propertyNames={"format": "page-size"},
+                additionalProperties={
+                    "type": "object",
+                    "propertyNames": {"pattern": r"^(0|[1-9][0-9]*)$"},
+                    "additionalProperties": {"type": "integer", "minimum": 0},
+                },
             ),
             "memory": _object(
                 {
@@ -124,7 +126,8 @@ POLICY_SCHEMA: Dict[str, Any] = {
                     "swappiness": _default(0, type=["integer", "null"], minimum=0, maximum=200),
                     "numa_balancing": _default(0, type=["integer", "null"], minimum=0, maximum=2),
                     "governor": _default("performance", type=["string", "null"], pattern=r"^[a-z_]+$"),
-                    "max_latency_us": _default(None, type=["integer", "null"], minimum=0),
+                    # 0 means "no limit" to pm_qos_resume_latency_us, the opposite of what it says here.
+                    "max_latency_us": _default(None, type=["integer", "null"], minimum=1),
                     "memlock": _default("infinity", type=["string", "integer", "null"], format="memlock"),
                     "irqbalance": _default("disabled", type=["string", "null"], enum=["disabled", "enabled", "banned", None]),
                     "tuned_parent": _default(None, type=["string", "null"], pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"),

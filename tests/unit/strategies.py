@@ -242,7 +242,8 @@ def housekeepings(machine: TrueMachine, fitting: bool = False) -> st.SearchStrat
     """The three forms of housekeeping that count cores; with ``fitting``, such as the machine can give."""
     nodes = machine.nodes_with_cpus()
     widest = max((len(machine.live(core)) for core in machine.running()), default=1)
-    whole = {node: sum(1 for core in machine.running() if core.numa_node == node and (not machine.offline or len(machine.live(core)) == widest)) for node in nodes}
+    full = [core for core in machine.running() if not machine.offline or len(machine.live(core)) == widest]
+    whole = {node: sum(1 for core in full if core.numa_node == node) for node in nodes}
     most = max(1, min(whole.values(), default=1)) if fitting else 3
     counts = st.integers(len(nodes), len(nodes) * most) if fitting else st.integers(1, 20)
     forms = [

@@ -117,7 +117,10 @@ def test_differences_are_errors_with_found_and_wanted(change: Callable[[Dict[str
     assert all(item["hint"] for item in items)
 
 
-@pytest.mark.parametrize(("tolerance", "gib", "accepted"), [(5, 487, True), (5, 486, False), (5, 537, True), (5, 538, False), (0, 512, True), (0.5, 509, False)])
+@pytest.mark.parametrize(
+    ("tolerance", "gib", "accepted"),
+    [(5, 487, True), (5, 486, False), (5, 537, True), (5, 538, False), (0, 512, True), (0.5, 509, False)],
+)
 def test_memory_has_a_tolerance(tolerance: float, gib: int, accepted: bool) -> None:
     shown = machine()
     shown["numa_nodes"][0]["memory_bytes"] = gib * GIB

@@ -275,7 +275,9 @@ def test_every_row_of_the_table_has_a_place(request: pytest.FixtureRequest) -> N
 # -- housekeeping that cannot be had
 
 TOO_MUCH = [
-    pytest.param({"cores_per_numa_node": 5}, "housekeeping.too_many_cores", "wanted 5 housekeeping cores on NUMA node 0, found 4 whole cores there", id="per-node"),
+    pytest.param(
+        {"cores_per_numa_node": 5}, "housekeeping.too_many_cores", "wanted 5 housekeeping cores on NUMA node 0, found 4 whole cores there", id="per-node",
+    ),
     pytest.param({"cores": 1}, "housekeeping.too_few_cores", "found 1, wanted at least 2", id="fewer-than-numa-nodes"),
     pytest.param({"profile": "full"}, "housekeeping.too_many_cores", "full wants 20 CPUs in whole cores, found 16 on the whole machine", id="profile"),
     pytest.param({"cores_per_numa_node": 4}, "housekeeping.nothing_left", "takes all 16 online CPUs (0-15)", id="all"),
@@ -430,7 +432,8 @@ ARGUMENTS = [
     ),
     pytest.param({"pcie": {"iommu": False}}, {}, ["isolcpus=managed_irq,1,3,5,7", "irqaffinity=0,2,4,6", "intel_iommu=off"], id="iommu-off-as-YAML-reads-it"),
     pytest.param(
-        {"pcie": {"iommu": "off"}}, {"cpu_vendor": "AuthenticAMD"}, ["isolcpus=managed_irq,1,3,5,7", "irqaffinity=0,2,4,6", "amd_iommu=off"], id="iommu-off-amd",
+        {"pcie": {"iommu": "off"}}, {"cpu_vendor": "AuthenticAMD"}, ["isolcpus=managed_irq,1,3,5,7", "irqaffinity=0,2,4,6", "amd_iommu=off"],
+        id="iommu-off-amd",
     ),
     pytest.param(
         {"pcie": {"iommu": "pt"}}, {"cpu_vendor": "ARM"}, ["isolcpus=managed_irq,1,3,5,7", "irqaffinity=0,2,4,6", "iommu.passthrough=1"], id="iommu-pt-arm",

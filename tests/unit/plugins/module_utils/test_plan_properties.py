@@ -244,7 +244,8 @@ def test_spread_memory_never_gives_more_than_there_is_nor_loses_a_byte(total: in
 @given(st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.sampled_from(["", "0-3", "8Gi", "off", "x", "1Gi"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from([*policy.POLICY_SCHEMA["properties"], "cores", "cpus", "1Gi", "0", "labels", "acs_off", "iommu", "x"]) | st.integers(0, 2), inner, max_size=4,
+        st.sampled_from([*policy.POLICY_SCHEMA["properties"], "cores", "cpus", "1Gi", "0", "labels", "acs_off", "iommu", "x"]) | st.integers(0, 2),
+        inner, max_size=4,
     ),
     max_leaves=12,
 ))

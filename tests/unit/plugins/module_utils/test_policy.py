@@ -74,6 +74,7 @@ BAD = [
     ({"housekeeping": {}}, "policy.wrong_value", "wanted exactly one of cores_per_numa_node, cores, profile, cpus", ""),
     ({"housekeeping": {"cores": 2, "profile": "full"}}, "policy.wrong_value", "wanted exactly one of", ""),
     ({"housekeeping": {"profile": "standart"}}, "policy.wrong_value", "wanted one of minimal, standard, observability, full (nearest: standard)", ""),
+    ({"host": {"max_latency_us": 0}}, "policy.wrong_value", "wanted at least 1", ""),
     ({"host": {"swappiness": 201}}, "policy.wrong_value", "wanted at most 200", ""),
     ({"hugepages": {"1GB": {"0": 1}}}, "policy.wrong_value", "locality_policy.hugepages.1GB", ""),
     ({"hugepages": {"3Mi": {"0": 1}}}, "policy.wrong_value", "wanted a page size as key, such as 2Mi or 1Gi", ""),
@@ -118,7 +119,7 @@ def test_wrong_values_are_named_and_replaced_by_the_default(given: Any, id: str,
     # Of a list only the wrong item goes.
     for section, key in (("kubelet", "cpu_manager_options"), ("irq", "devices")):
         if isinstance(given, dict) and key in (given.get(section) or {}):
-            expected = {**expected, section: {**expected[section], key: [item for item in result[section][key]]}}
+            expected = {**expected, section: {**expected[section], key: list(result[section][key])}}
             assert len(result[section][key]) == len(given[section][key]) - 1
     assert result == expected
     with pytest.raises(policy.PolicyError) as caught:
@@ -161,7 +162,7 @@ def _formats() -> jsonschema.FormatChecker:
     checker = jsonschema.FormatChecker(formats=())
     for name in ("quantity", "memlock"):
         checker.checks(name)(lambda value, name=name: not isinstance(value, (str, int)) or policy._format(name, value) is None)
-    checker.checks("page-size")(lambda value: policy._page_size(value))
+    checker.checks("page-size")(policy._page_size)
     return checker
 
 
