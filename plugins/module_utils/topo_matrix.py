@@ -138,7 +138,7 @@ def _split_name(text: str, names: Sequence[str]) -> Optional[Tuple[str, str]]:
     first = stripped.split(None, 1)[0] if stripped else ""
     if first in names:
         return first, stripped[len(first) :]
-    for name in sorted(names, key=len, reverse=True):
+    for name in names:
         rest = first[len(name) :]
         if first.startswith(name) and rest and _RELATIONS.fullmatch(rest):
             return name, stripped[len(name) :]

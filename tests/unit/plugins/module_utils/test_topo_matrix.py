@@ -114,6 +114,7 @@ def test_an_nvlink_glued_to_the_cpus(row1: str, link: str | None, cpus: str | No
         pytest.param("GPU0\t X \tNV4\tPIX\tPIX\t0-15\t0\t\tN/A", id="a relation too many"),
         pytest.param("GPU0\t X \tNV4\tPIX\t0-15\t0\t\tN/A\t7", id="a cell too many"),
         pytest.param("GPU0\t X \tNV4\tPIX\t15-0\t0\t\tN/A", id="a range that runs backwards"),
+        pytest.param("GPU0\t X \tNV4\tPIX\t8-15,0-7\t0\t\tN/A", id="ranges out of order"),
         pytest.param("GPU0\t X \tNV4\tPIX\t?\t0\t\tN/A", id="rubbish"),
         pytest.param("GPU2\t X \tNV4\tPIX\t0-15\t0\t\tN/A", id="a row without a column"),
         pytest.param(ROW1.strip(), id="a row twice"),
@@ -123,6 +124,26 @@ def test_a_row_that_is_not_whole_is_an_error_with_the_line(row: str) -> None:
     with pytest.raises(TopoError, match=r"line [23]: 'GPU") as caught:
         parse_nvidia_topo(matrix(row))
     assert "\t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cut", ["0-4", "0-47", "0-47,96-1", ""])
+def test_a_row_cut_before_its_numa_node_is_an_error(cut: str) -> None:
+    """Without a GPU NUMA ID at the end, only the tab after the CPUs tells an empty cell from a cut row."""
+    header = "\tGPU0\tCPU Affinity\tNUMA Affinity\n"
+    if cut:
+        with pytest.raises(TopoError, match="line 2"):
+            parse_nvidia_topo(header + f"GPU0\t X \t{cut}")
+    (gpu,) = parse_nvidia_topo(header + f"GPU0\t X \t{cut}\t\n")["gpus"]
+    assert (gpu["cpu_affinity"], gpu["numa_affinity"]) == (cut or None, None)
+    # Other lines follow: the row was not cut, but its cells may be glued.
+    (gpu,) = parse_nvidia_topo(header + f"GPU0 X {cut}\n\nLegend:\n")["gpus"]
+    assert (gpu["cpu_affinity"], gpu["numa_affinity"]) == (None, None)
+
+
+@pytest.mark.parametrize("cut", ["S", "SY", "N", "NO", "NV", "PX"])
+def test_a_nic_row_cut_in_its_last_relation_is_an_error(cut: str) -> None:
+    with pytest.raises(TopoError, match="line 3"):
+        parse_nvidia_topo(f"\tGPU0\tNIC0\tNIC1\tCPU Affinity\nGPU0\t X \tPIX\tSYS\t0-3\nNIC0\tPIX\t X \t{cut}")
 
 
 @pytest.mark.parametrize(
