@@ -40,6 +40,9 @@ RELATIONS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 _HOST_BRIDGE_DEPTH = 4
 _NO_BUS = frozenset(("breakpoint", "cpu", "msr", "software", "system", "tracepoint", "virtual"))
 
+# Bridges, and what VMD controllers call themselves (RAID, or a system peripheral): only these have functions below them.
+_MAY_HAVE_CHILDREN = ("0x06", "0x0104", "0x0880")
+
 ROOT_PORT, UPSTREAM, DOWNSTREAM, BRIDGE = "root_port", "upstream", "downstream", "bridge"
 _PORT_TYPES = {4: ROOT_PORT, 5: UPSTREAM, 6: DOWNSTREAM, 7: BRIDGE, 8: BRIDGE}
 
@@ -361,6 +364,7 @@ class _Reader:
     def __init__(self, sysroot: SysRoot) -> None:
         self.sysroot = sysroot
         self._places: Dict[str, str] = {}
+        self._classes: Dict[str, Optional[str]] = {}
         self._interfaces: Optional[Dict[str, List[str]]] = None
 
     def functions(self) -> List[Tuple[str, str]]:
@@ -406,9 +410,13 @@ class _Reader:
                 continue
             function = bool(_ADDRESS.match(name))
             if (function or _HOST_BRIDGE.match(name)) and self.sysroot.readlink(f"{directory}/{name}") is None:
+                place = f"{directory}/{name}"
                 if function:
-                    self._places[name] = f"{directory}/{name}"
-                self._below(f"{directory}/{name}")
+                    self._places[name] = place
+                    class_ = self._class(place)
+                    if class_ is not None and not class_.startswith(_MAY_HAVE_CHILDREN):
+                        continue
+                self._below(place)
 
     def _word(self, place: str, pattern: "re.Pattern[str]", wanted: str) -> Optional[str]:
         text = self.sysroot.text(place, 4096)
@@ -420,9 +428,14 @@ class _Reader:
             return None
         return text
 
+    def _class(self, place: str) -> Optional[str]:
+        if place not in self._classes:
+            self._classes[place] = self._word(f"{place}/class", _CLASS, "a PCI class such as 0x030200")
+        return self._classes[place]
+
     def device(self, address: str, place: str) -> Optional[Device]:
         """One function, or None where it is of no kind that matters."""
-        class_ = self._word(f"{place}/class", _CLASS, "a PCI class such as 0x030200")
+        class_ = self._class(place)
         if class_ is None:
             if not self.sysroot.text(f"{place}/class", 4096):
                 self.sysroot.problem(f"{place}/class", "is absent or empty: what this function is is not known")

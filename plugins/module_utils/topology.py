@@ -154,6 +154,7 @@ class _Reader:
         self.working: CpuSet = cpulist.EMPTY
         self.directories: List[int] = []
         self.numa_of: Dict[int, int] = {}
+        self._expected: Optional[Tuple[str, bool]] = None
 
     # -- CPUs
 
@@ -244,9 +245,9 @@ class _Reader:
                 self.numa_of[cpu] = nodes[0]
             else:
                 disputed.setdefault(tuple(nodes), []).append(cpu)
-        for nodes, cpus in sorted(disputed.items()):
+        for claimants, cpus in sorted(disputed.items()):
             self.sysroot.problem(
-                NODE, f"NUMA nodes {cpulist.to_list(nodes)} all claim CPUs {cpulist.to_list(cpus)}: the node of these CPUs is not known"
+                NODE, f"NUMA nodes {cpulist.to_list(claimants)} all claim CPUs {cpulist.to_list(cpus)}: the node of these CPUs is not known"
             )
         homeless = self.working - claims.keys()
         if claims and homeless and not incomplete:
@@ -291,15 +292,12 @@ class _Reader:
     def cores(self, topology: Topology) -> None:
         online = sorted(self.working.intersection(self.directories))
         told: Dict[int, CpuSet] = {}
-        silent: List[int] = []
         packages: Dict[int, int] = {}
         books: Dict[int, set[Tuple[Optional[int], ...]]] = {}
         for cpu in online:
             home = f"{CPU}/cpu{cpu}/topology"
             siblings, package, book = self._cpu(home)
-            if siblings is None:
-                silent.append(cpu)
-            else:
+            if siblings is not None:
                 told[cpu] = siblings & self.working
             if package is not None and package >= 0:
                 packages[cpu] = package
@@ -317,9 +315,8 @@ class _Reader:
             )
         topology.cores.sort(key=lambda core: core.id)
         grouped = frozenset(cpu for core in topology.cores for cpu in core.cpus)
-        silent = sorted((self.working - grouped).intersection(silent) | (self.working - grouped))
-        if silent:
-            self.sysroot.problem(CPU, f"nothing says to which core CPUs {cpulist.to_list(silent)} belong")
+        if self.working - grouped:
+            self.sysroot.problem(CPU, f"nothing says to which core CPUs {cpulist.to_list(self.working - grouped)} belong")
         topology.threads_per_core = max((len(core.cpus) for core in topology.cores), default=None)
         members: Dict[int, List[int]] = {}
         for cpu, package in packages.items():
@@ -329,10 +326,17 @@ class _Reader:
             topology.sockets.append(Socket(package, frozenset(numbers), tuple(nodes_of)))
 
     def _cpu(self, home: str) -> Tuple[Optional[CpuSet], Optional[int], Tuple[Optional[int], ...]]:
-        """Siblings, package, and the s390 book and drawer of one CPU."""
+        """Siblings, package, and the s390 book and drawer of one CPU.
+
+        All CPUs of a kernel have the same files, so what the first one has is asked of the others without listing them.
+        """
         sysroot = self.sysroot
+        if self._expected:
+            siblings = sysroot.cpu_mask(f"{home}/{self._expected[0]}") if self._expected[1] else sysroot.cpu_list(f"{home}/{self._expected[0]}")
+            if siblings is not None:
+                return siblings, sysroot.integer(f"{home}/physical_package_id"), ()
         names = sysroot.listdir(home)
-        siblings: Optional[CpuSet] = None
+        siblings = None
         for name, mask in _SIBLINGS:
             if name in names:
                 siblings = sysroot.cpu_mask(f"{home}/{name}") if mask else sysroot.cpu_list(f"{home}/{name}")
@@ -340,6 +344,8 @@ class _Reader:
                     break
         package = sysroot.integer(f"{home}/physical_package_id") if "physical_package_id" in names else None
         book = tuple(sysroot.integer(f"{home}/{name}") for name in ("drawer_id", "book_id") if name in names)
+        if siblings is not None and not book and "physical_package_id" in names:
+            self._expected = (name, mask)
         return siblings, package, book
 
     def _group(self, told: Dict[int, CpuSet]) -> List[CpuSet]:

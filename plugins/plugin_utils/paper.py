@@ -685,7 +685,9 @@ class _Node:
         if config not in ("none", None):
             children = child.get("children") or []
             buses = [int(str(item.get("address", "")).split(":")[1], 16) for item in children if _ADDRESS.match(str(item.get("address", "")))]
-            data = _config_space(class_, vendor, device, port if port is not None else (0 if express else None), self._acs(child, port, address), min(buses or [0]))
+            # Type 0 is an endpoint; without a capability of PCI Express there is none.
+            kind_of_port = port if port is not None else 0 if express else None
+            data = _config_space((class_, vendor, device), kind_of_port, self._acs(child, port, address), min(buses or [0]))
             out.raw(f"{home}/config", data[: int(config)])
         if self.iommu != "off" and kind != "port":
             self._iommu_group(home, address)
@@ -795,7 +797,7 @@ class _Node:
         self.out.text(f"{home}/effective_affinity_list", hit, 0o444)
         self.out.text(f"{home}/affinity_hint", self._mask(()), 0o444)
         self.out.text(f"{home}/node", -1 if numa is None else numa, 0o444)
-        self.out.dir(f"{home}/{name.split(' ')[0]}")
+        self.out.dir(f"{home}/{name.partition(' ')[0]}")
         self.irqs.append((number, name, hit))
 
     def _interrupts(self) -> None:
@@ -818,8 +820,8 @@ class _Node:
         possible = sorted(self.possible)
         rows = ["                    " + "".join(f"{'CPU' + str(cpu):<11}" for cpu in possible)]
         for name in _SOFTIRQS:
-            counts = shares.get(name.lower()) or {}
-            rows.append(f"{name + ':':>12} " + " ".join(f"{int(counts.get(str(cpu), 0)):>10}" for cpu in possible))
+            share = shares.get(name.lower()) or {}
+            rows.append(f"{name + ':':>12} " + " ".join(f"{int(share.get(str(cpu), 0)):>10}" for cpu in possible))
         self.out.text("/proc/softirqs", "\n".join(rows))
 
     # memory, work queues and everything else
@@ -892,8 +894,9 @@ def _irq_name(kind: str, model: str, child: dict[str, Any], address: str, index:
     return f"{interface or child.get('driver', model)}-TxRx-{index}"
 
 
-def _config_space(class_: str, vendor: str, device: str, express: int | None, acs: int | None, secondary: int) -> bytes:
+def _config_space(ids: tuple[str, str, str], express: int | None, acs: int | None, secondary: int) -> bytes:
     """4096 bytes of config space: header, PCI Express capability of type ``express``, AER and, with ``acs``, ACS."""
+    class_, vendor, device = ids
     data = bytearray(4096)
     struct.pack_into("<HH", data, 0, int(vendor, 16), int(device, 16))
     struct.pack_into("<H", data, 6, 0x0010 if express is not None else 0)

@@ -36,13 +36,16 @@ def name_of(path: Any) -> str:
     return path.name if isinstance(path, Path) else "absent"
 
 
-def unpack(tarball: Path, to: Path) -> list[Path]:
-    """Unpack a tarball and return the roots in it: directories with a sys or proc of their own."""
+def unpack(tarball: Path, to: Path, everything: bool = False) -> list[Path]:
+    """Unpack a tarball and return the roots in it: directories with a sys or proc of their own.
+
+    :param everything: also what no comparison looks at.
+    """
     with tarfile.open(tarball) as archive:
         for member in archive:
             if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
                 continue
-            if member.name.startswith("/") or ".." in member.name.split("/") or _SKIPPED.search(member.name):
+            if member.name.startswith("/") or ".." in member.name.split("/") or (not everything and _SKIPPED.search(member.name)):
                 continue
             member.mode |= 0o700 if member.isdir() else 0o400
             member.uid, member.gid = os.getuid(), os.getgid()

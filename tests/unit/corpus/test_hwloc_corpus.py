@@ -284,8 +284,10 @@ def compare(machine: Machine, says: Lstopo) -> Comparison:
     ids = set(machine.node_ids())
     if comparison.applies("no node directory") or comparison.applies("overlapping nodes"):
         comparison.check("numa_nodes", None, None, "no node directory", "overlapping nodes")
+        assert not ids or set(says.nodes) <= set(machine.nodes())
         return _pci(comparison, says)
-    hidden = (gpu_nodes(machine) if comparison.applies("GPU memory") else set()) | (without_memory(machine) if comparison.applies("nodes without memory") else set())
+    hidden = gpu_nodes(machine) if comparison.applies("GPU memory") else set()
+    hidden |= without_memory(machine)
     if mems is not None:
         hidden |= ids - mems
     nodes = only(machine.nodes(), set(machine.nodes()) - hidden)

@@ -80,7 +80,16 @@ def test_paths(path: str, root: str | None, bridges: tuple[str, ...] | None) -> 
 
 @pytest.mark.parametrize(
     ("text", "speed"),
-    [("16.0 GT/s PCIe", 16.0), ("2.5 GT/s", 2.5), ("8 GT/s", 8.0), ("64.0 GT/s PCIe", 64.0), ("Unknown", None), ("Unknown speed", None), ("", None), (None, None)],
+    [
+        ("16.0 GT/s PCIe", 16.0),
+        ("2.5 GT/s", 2.5),
+        ("8 GT/s", 8.0),
+        ("64.0 GT/s PCIe", 64.0),
+        ("Unknown", None),
+        ("Unknown speed", None),
+        ("", None),
+        (None, None),
+    ],
 )
 def test_link_speeds(text: str | None, speed: float | None) -> None:
     assert pcie.link_speed(text) == speed
@@ -306,7 +315,14 @@ def test_relations_below_one_host_bridge(one: str, two: str, wanted: str) -> Non
 
 @pytest.mark.parametrize(
     ("one", "two", "wanted"),
-    [("r1 u1 d1", "r1 u1 d2", "PIX"), ("r1 u1 d1", "r1 u1 d2 u2 d3", "PXB"), ("r1 u1 d1", "r1 u2 d2", "PXB"), ("r1", "r1", "PIX"), ("r1 b1", "r1 b1", "PIX"), ("r1", "r2", "PHB")],
+    [
+        ("r1 u1 d1", "r1 u1 d2", "PIX"),
+        ("r1 u1 d1", "r1 u1 d2 u2 d3", "PXB"),
+        ("r1 u1 d1", "r1 u2 d2", "PXB"),
+        ("r1", "r1", "PIX"),
+        ("r1 b1", "r1 b1", "PIX"),
+        ("r1", "r2", "PHB"),
+    ],
 )
 def test_relations_by_position(one: str, two: str, wanted: str) -> None:
     """Nothing tells the port types: the first bridge is the root port, then upstream and downstream ports in turn."""
@@ -315,7 +331,15 @@ def test_relations_by_position(one: str, two: str, wanted: str) -> None:
 
 @pytest.mark.parametrize(
     ("numa", "nodes", "wanted"),
-    [((0, 0), 2, "NODE"), ((0, 1), 2, "SYS"), ((None, 0), 2, None), ((None, None), 2, None), ((None, None), 1, "NODE"), ((None, None), None, None), ((0, 0), None, "NODE")],
+    [
+        ((0, 0), 2, "NODE"),
+        ((0, 1), 2, "SYS"),
+        ((None, 0), 2, None),
+        ((None, None), 2, None),
+        ((None, None), 1, "NODE"),
+        ((None, None), None, None),
+        ((0, 0), None, "NODE"),
+    ],
 )
 def test_relations_across_host_bridges(numa: tuple[int | None, int | None], nodes: int | None, wanted: str | None) -> None:
     assert pcie.relation(*pair("r1", "r2", numa, ("a", "b")), {}, nodes) == wanted
