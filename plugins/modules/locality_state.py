@@ -74,7 +74,7 @@ ansible_facts:
           type: dict
           contains:
             distribution:
-              description: Fields of C(os-release). RV(ansible_facts.locality_state.platform.distribution.like) is C(ID_LIKE).
+              description: Fields of C(os-release), with C(ID_LIKE) as C(like).
               returned: success
               type: dict
               sample: {id: debian, version_id: "13", pretty_name: Debian GNU/Linux 13 (trixie), like: []}
@@ -105,10 +105,8 @@ ansible_facts:
               sample: 3.13.5
             boot_loader:
               description:
-                - RV(ansible_facts.locality_state.platform.boot_loader.kind) is one of V(grub-drop-in), V(grub-default), V(bls),
-                  V(systemd-boot) and V(unknown).
-                - RV(ansible_facts.locality_state.platform.boot_loader.once) tells whether the loader can try an entry once.
-                  V(null) where that cannot be told.
+                - C(kind) is one of V(grub-drop-in), V(grub-default), V(bls), V(systemd-boot) and V(unknown).
+                - C(once) tells whether the loader can try an entry once. V(null) where that cannot be told.
               returned: success
               type: dict
               sample: {kind: grub-drop-in, drop_in_dir: /etc/default/grub.d, once: true}
