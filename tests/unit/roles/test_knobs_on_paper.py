@@ -1,0 +1,228 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The knob test on paper: each managed knob, changed behind the tool's back, is named by an audit, and no other is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+import yaml
+
+from ansible_collections.inferops.locality.plugins.module_utils import knobs, plan, state, topology
+from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
+from ansible_collections.inferops.locality.plugins.plugin_utils import paper, runtime
+from ansible_collections.inferops.locality.tests.unit import playing
+
+# Sets every knob that a node without tuned can have.
+POLICY: dict[str, Any] = {
+    "isolation": {"tickless": True},
+    "hugepages": {"1Gi": {"0": 4, "1": 4}},
+    "host": {"max_latency_us": 20, "irqbalance": "banned"},
+    "irq": {"queues": 4, "rps": True},
+    "pcie": {"iommu": "pt", "acs_off": ["0000:15:01.0", "0000:17:00.0"], "justification": "peer-to-peer between GPU and NIC", "owner": "platform team", "force": True},
+}
+
+# Only where tuned is installed.
+TUNED = ("tuned.profile",)
+
+
+def _edit(file: str, pattern: str, text: str) -> Callable[[Path], None]:
+    def change(root: Path) -> None:
+        place = root / file[1:]
+        before = place.read_text(encoding="utf-8")
+        after = re.sub(pattern, text, before, count=1, flags=re.MULTILINE)
+        assert after != before, f"{file} has nothing like {pattern}"
+        place.write_text(after, encoding="utf-8")
+
+    return change
+
+
+def _remove(file: str) -> Callable[[Path], None]:
+    return lambda root: (root / file[1:]).unlink()
+
+
+def _stale_checkpoint(root: Path) -> None:
+    place = root / "var/lib/kubelet/cpu_manager_state"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text('{"policyName":"none","defaultCpuSet":"","checksum":1353318690}', encoding="utf-8")
+
+
+def _kubelet(flag: str, text: str) -> Callable[[Path], None]:
+    return _edit(knobs.FILE_KUBELET, rf'"{flag}=[^"]*"', f'"{flag}={text}"')
+
+
+# How each knob is changed. A managed knob with a configured side that is missing here fails the test below.
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "kernel.isolcpus": _edit(knobs.FILE_GRUB, r"isolcpus=\S+", "isolcpus=managed_irq,3"),
+    "kernel.nohz_full": _edit(knobs.FILE_GRUB, r" nohz_full=\S+", ""),
+    "kernel.irqaffinity": _edit(knobs.FILE_GRUB, r"irqaffinity=\S+", "irqaffinity=0"),
+    "kernel.hugepages": _edit(knobs.FILE_GRUB, r"hugepages=\S+", "hugepages=0:1,1:4"),
+    "kernel.iommu": _edit(knobs.FILE_GRUB, r" iommu=pt", ""),
+    "kernel.acs": _edit(knobs.FILE_GRUB, r" pci=[^ \"]+", ""),
+    "vm.thp": _edit(knobs.FILE_TMPFILES, r"(transparent_hugepage/enabled .*) madvise", r"\1 always"),
+    "vm.thp_defrag": _edit(knobs.FILE_TMPFILES, r"(transparent_hugepage/defrag .*) madvise", r"\1 always"),
+    "vm.swappiness": _edit(knobs.FILE_SYSCTL, r"vm.swappiness = 0", "vm.swappiness = 60"),
+    "vm.zone_reclaim": _edit(knobs.FILE_SYSCTL, r"^vm.zone_reclaim_mode.*$", ""),
+    "kernel.numa_balancing": _edit(knobs.FILE_SYSCTL, r"kernel.numa_balancing = 0", "kernel.numa_balancing = 1"),
+    "cpu.governor": _edit(knobs.FILE_TMPFILES, r"performance", "powersave"),
+    "cpu.latency": _edit(knobs.FILE_TMPFILES, r"(latency_us .*) 20", r"\1 99"),
+    "workqueue.cpumask": _edit(knobs.FILE_TMPFILES, r"(workqueue/cpumask .*) \S+$", r"\1 1"),
+    "systemd.slices": _edit(knobs.FILES_SLICES[1], r"AllowedCPUs=.*", "AllowedCPUs=0"),
+    "limits.memlock": _edit(knobs.FILES_MEMLOCK[0], r"infinity", "8388608"),
+    "irqbalance": _edit(knobs.FILE_IRQBALANCE, r"CPULIST=.*", "CPULIST=3"),
+    # Another profile beside ours: without ours the governor would be another one too.
+    "tuned.profile": _edit(knobs.FILE_TUNED_ACTIVE, r"$", " network-latency"),
+    "runtime.version": _remove(knobs.FILE_RUNTIME),
+    "irq.affinity": _edit(knobs.FILE_IRQ, r'"cpus": "[^"]*"', '"cpus": "0"'),
+    "nic.queues": _edit(knobs.FILE_IRQ, r'"queues": 4', '"queues": 2'),
+    "nic.rps": _edit(knobs.FILE_IRQ, r'"rps": "[^"]*"', '"rps": "0"'),
+    "nic.xps": _edit(knobs.FILE_IRQ, r'"xps": "[^"]*"', '"xps": "0"'),
+    "kubelet.cpu_manager_policy": _kubelet("cpu-manager-policy", "none"),
+    "kubelet.cpu_manager_options": _edit(knobs.FILE_KUBELET, r'  - "cpu-manager-policy-options=.*"\n', ""),
+    "kubelet.topology_manager_policy": _kubelet("topology-manager-policy", "restricted"),
+    "kubelet.topology_manager_scope": _kubelet("topology-manager-scope", "container"),
+    "kubelet.memory_manager_policy": _kubelet("memory-manager-policy", "None"),
+    "kubelet.reserved_memory": _kubelet("reserved-memory", "0:memory=1Gi"),
+    "kubelet.reserved_cpus": _kubelet("reserved-cpus", "0"),
+    "kubelet.system_reserved": _kubelet("system-reserved", "memory=1Gi"),
+    "kubelet.kube_reserved": _kubelet("kube-reserved", "memory=1Gi"),
+    "kubelet.eviction_hard": _kubelet("eviction-hard", "memory.available<1Gi"),
+    "kubelet.state_files": _stale_checkpoint,
+}
+
+# More than eight NUMA nodes: a machine of its own.
+LARGE = ("kubelet.topology_manager_options",)
+
+JUDGED = [knob.id for knob in knobs.KNOBS.values() if knob.klass == "managed" and "configured" in knob.sides and knob.id not in LARGE]
+
+
+def _description() -> dict[str, Any]:
+    description = paper.load(playing.DEMO / "nodes" / "h100-sxm-4gpu.yml")
+    description["files"]["/usr/sbin/irqbalance"] = ""
+    description["files"]["/usr/lib/systemd/system/irqbalance.service"] = "[Service]\nExecStart=/usr/sbin/irqbalance\n"
+    description["links"]["/etc/systemd/system/multi-user.target.wants/irqbalance.service"] = "/usr/lib/systemd/system/irqbalance.service"
+    return description
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as its plan has it."""
+
+    root: Path
+    plan: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def converged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Node]:
+    """Two nodes that site.yml brought to their plan: one without tuned, one with it."""
+    folder = tmp_path_factory.mktemp("nodes")
+    roots = {}
+    for name in ("plain", "tuned"):
+        description = _description()
+        if name == "tuned":
+            description["files"]["/usr/sbin/tuned"] = ""
+            description["dirs"] += ["/etc/tuned/profiles", "/usr/lib/tuned/profiles"]
+        paper.build(description, folder / name)
+        roots[name] = folder / name
+    run = playing.play("site", inventory=playing.write_inventory(folder / "inventory", roots, {"locality_policy": POLICY}))
+    assert run.rc == 0, run.text
+    nodes = {}
+    for name, root in roots.items():
+        seen = state.read_state(SysRoot(str(root)))
+        made = plan.make_plan(topology.read_topology(SysRoot(str(root))).to_facts(), seen["platform"], POLICY)
+        made["knobs"]["runtime.version"] = runtime.build()[1]
+        nodes[name] = Node(root, made)
+    return nodes
+
+
+@pytest.mark.parametrize("name", ["plain", "tuned"])
+def test_what_the_roles_write_is_read_back_as_planned(converged: dict[str, Node], name: str) -> None:
+    node = converged[name]
+    assert playing.drifting(node.root, node.plan) == []
+
+
+def test_every_managed_knob_is_changed_here() -> None:
+    assert sorted(CHANGES) == sorted(JUDGED)
+
+
+@pytest.mark.parametrize("knob", JUDGED)
+def test_an_audit_names_the_knob_that_was_changed_and_no_other(converged: dict[str, Node], tmp_path: Path, knob: str) -> None:
+    node = converged["tuned" if knob in TUNED else "plain"]
+    assert knob in node.plan["knobs"], "the policy of this test does not set the knob"
+    root = tmp_path / "node"
+    _copy(node.root, root)
+    CHANGES[knob](root)
+    assert playing.drifting(root, node.plan) == [knob]
+
+
+def _copy(root: Path, target: Path) -> None:
+    """A node whose own files may be changed."""
+    shutil.copytree(root, target, symlinks=True)
+
+
+OURS = (
+    knobs.FILE_GRUB, knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE,
+    knobs.FILE_IRQ, knobs.FILE_IRQ_UNIT, knobs.FILE_IRQ_UDEV, knobs.FILE_KUBELET,
+)
+
+
+@pytest.mark.parametrize("path", OURS)
+def test_every_file_says_whose_it_is_and_how_to_remove_it(converged: dict[str, Node], path: str) -> None:
+    text = (converged["plain"].root / path[1:]).read_text(encoding="utf-8")
+    assert "inferops.locality" in text
+    assert "emove by hand: delete this file" in text
+    assert (converged["plain"].root / path[1:]).stat().st_mode & 0o777 == 0o644
+
+
+def test_the_kubelets_arguments_are_texts_for_yaml_too(converged: dict[str, Node]) -> None:
+    node = converged["plain"]
+    written = yaml.safe_load((node.root / knobs.FILE_KUBELET[1:]).read_text(encoding="utf-8"))
+    assert written == {"kubelet-arg+": node.plan["kubelet"]["args"]}
+
+
+def test_boot_arguments_pass_the_shell_and_grub(converged: dict[str, Node]) -> None:
+    """A bare ; ends the command in grub.cfg; the shell that reads /etc/default/grub leaves \\; within quotes alone."""
+    text = (converged["plain"].root / knobs.FILE_GRUB[1:]).read_text(encoding="utf-8")
+    assert ";" in " ".join(converged["plain"].plan["kernel_args"]), "the policy of this test has no list in pci="
+    assert re.findall(r"(.);", text.splitlines()[-1]) == ["\\"] * text.splitlines()[-1].count(";")
+    out = subprocess.run(
+        ["sh", "-c", f". {converged['plain'].root}{knobs.FILE_GRUB}; printf %s \"$GRUB_CMDLINE_LINUX_DEFAULT\""], check=True, capture_output=True, text=True,
+    ).stdout
+    assert out.strip().replace("\\;", ";").split() == converged["plain"].plan["kernel_args"]
+
+
+def test_with_tuned_governor_and_idle_states_are_in_its_profile_alone(converged: dict[str, Node]) -> None:
+    root = converged["tuned"].root
+    assert (root / "etc/tuned/active_profile").read_text(encoding="utf-8") == "inferops-locality\n"
+    assert (root / "etc/tuned/profile_mode").read_text(encoding="utf-8") == "manual\n"
+    profile = (root / "etc/tuned/profiles/inferops-locality/tuned.conf").read_text(encoding="utf-8")
+    assert "governor=performance\nforce_latency=20\n" in profile
+    assert "include=" not in profile
+    assert "governor" not in (root / knobs.FILE_TMPFILES[1:]).read_text(encoding="utf-8")
+
+
+def test_what_the_plan_no_longer_has_loses_its_file(converged: dict[str, Node], tmp_path: Path) -> None:
+    root = tmp_path / "node"
+    _copy(converged["plain"].root, root)
+    before = playing.contents(root)
+    policy = {
+        "isolation": {"system_slices": False},
+        "host": {"irqbalance": None, "memlock": None, "thp": None, "thp_defrag": None, "governor": None},
+        "irq": {"devices": []},
+    }
+    inventory = playing.write_inventory(tmp_path / "inventory", {"plain": root}, {"locality_policy": policy})
+    run = playing.play("site", inventory=inventory)
+    assert run.rc == 0, run.text
+    gone = sorted(set(before) - set(playing.contents(root)))
+    assert gone == sorted((
+        *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE, knobs.FILE_IRQ, knobs.FILE_IRQ_UNIT, knobs.FILE_IRQ_UDEV, knobs.FILE_RUNTIME,
+        "/etc/systemd/system/multi-user.target.wants/inferops-locality-irq.service",
+    ))
+    assert playing.play("audit", inventory=inventory).rc == 0
