@@ -73,6 +73,27 @@ def test_the_core_of_cpu_0_and_incomplete_cores_are_housekeeping(case: Any) -> N
     assert [core for core in must if not machine.live(core) <= busy] == []
 
 
+@given(st.data())
+def test_a_list_of_the_operators_keeps_these_rules_too(data: st.DataObject) -> None:
+    machine = data.draw(strategies.machines(most_numa_nodes=4))
+    every = sorted(cpu for core in machine.cores for cpu in core.cpus)
+    asked = data.draw(st.sets(st.sampled_from(every), min_size=1))
+    made = plan.make_plan(topology(machine), PLATFORM, {"housekeeping": {"cpus": strategies.written(frozenset(asked))}})
+    busy, quiet = cpus(made["housekeeping_cpus"]), cpus(made["isolated_cpus"])
+    must = machine.seen_incomplete() + [core for core in machine.running() if 0 in machine.live(core) or asked & machine.live(core)]
+    widest = max(len(machine.live(core)) for core in machine.running())
+    # With a CPU offline, narrow cores of a hybrid machine count as incomplete.
+    narrow = [core for core in machine.running() if machine.offline and len(machine.live(core)) < widest]
+    assert frozenset(cpu for core in must for cpu in machine.live(core)) <= busy
+    assert busy <= frozenset(cpu for core in [*must, *narrow] for cpu in machine.live(core))
+    assert (busy | quiet, busy & quiet) == (machine.online, frozenset())
+    # It is taken without an error only if it is exactly what the plan has.
+    refused = [id for id in errors(made) if id.startswith("housekeeping.")]
+    assert bool(refused) is (busy != asked or not quiet)
+    empty = [node for node in machine.nodes_with_cpus() if not any(machine.live(core) & busy for core in machine.running() if core.numa_node == node)]
+    assert ("housekeeping.numa_node_without" in [item["id"] for item in made["findings"]]) is bool(empty)
+
+
 @given(planned_well())
 def test_every_numa_node_with_cpus_has_a_housekeeping_core(case: Any) -> None:
     machine, _wanted, made = case
@@ -168,6 +189,31 @@ def test_reserved_memory_adds_up_is_equal_and_fits(case: Any) -> None:
         node, _colon, amount = part.partition(":memory=")
         printed[int(node)] = size(amount if amount.endswith("Mi") else int(amount))
     assert printed == given_out
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 24), st.integers(0, 24)), min_size=1, max_size=8),
+    st.integers(1, 60 * 1024),
+)
+def test_huge_pages_leave_less_to_reserve(nodes: List[Any], mebi: int) -> None:
+    """Memory and huge pages of each NUMA node in Gi, and what is reserved in all: it fits, or an error says why not."""
+    machine = strategies.regular(numa_nodes=len(nodes), cores=2)
+    machine = TrueMachine(machine.cores, {id: size * strategies.GIB for id, (size, _huge) in enumerate(nodes)})
+    wanted = {
+        "hugepages": {"1Gi": {str(id): huge for id, (_size, huge) in enumerate(nodes)}},
+        "memory": {"system_reserved": f"{mebi}Mi", "kube_reserved": "1Mi", "eviction_hard": "1Mi"},
+    }
+    made = plan.make_plan(topology(machine), PLATFORM, wanted)
+    room = [max(0, size - huge) * 1024 for size, huge in nodes]
+    reserved = [node["reserved_memory_bytes"] // 2**20 for node in made["numa_nodes"]]
+    assert all(amount <= most for amount, most in zip(reserved, room))
+    if any(huge > size for size, huge in nodes):
+        assert "hugepages.too_many" in errors(made)
+    elif sum(room) < mebi + 2:
+        assert errors(made) == ["memory.does_not_fit"]
+    else:
+        assert errors(made) == []
+        assert sum(reserved) == mebi + 2
 
 
 @given(planned_well())
