@@ -97,7 +97,7 @@ def parse_interrupts(text: str, only: Optional[Collection[int]] = None) -> List[
         else:
             counts = dict(zip(header if header is not None else range(width), values))
         # handlers stand behind the last two blanks
-        tail = re.sub(r"^(?:\s*\d+){%d}" % width, "", rest).strip() if width else rest.strip()
+        tail = re.sub(rf"^(?:\s*\d+){{{width}}}", "", rest).strip() if width else rest.strip()
         parts = re.split(r"\s{2,}|\t", tail)
         names: Tuple[str, ...] = ()
         if number is not None and len(parts) > 1 and not _TRIGGER.fullmatch(parts[-1]):

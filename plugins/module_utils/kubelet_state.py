@@ -110,7 +110,7 @@ def _checked_map(items: Optional[Mapping[str, str]]) -> str:
 
 
 def _elements(value: Mapping[str, Any]) -> str:
-    return _map({cpu: "{}" for cpu in cpulist.from_kubelet(str(_lower(value).get("cpuset", "")))})
+    return _map(dict.fromkeys(cpulist.from_kubelet(str(_lower(value).get("cpuset", ""))), "{}"))
 
 
 _TABLE = (("TotalMemSize", "total"), ("SystemReserved", "systemreserved"), ("Allocatable", "allocatable"), ("Reserved", "reserved"), ("Free", "free"))
@@ -290,7 +290,8 @@ def decode_memory(text: str) -> MemoryState:
         if not matches:
             raise StateError("checksum does not match")
         inner = _inner(data, _MEMORY_KEYS) if form == "v3" else data
-        machine = {int(node): {resource: {str(key): int(size) for key, size in sizes.items()} for resource, sizes in (_lower(state).get("memorymap") or {}).items()}
+        machine = {int(node): {resource: {str(key): int(size) for key, size in sizes.items()}
+                               for resource, sizes in (_lower(state).get("memorymap") or {}).items()}
                    for node, state in (inner.get("machinestate") or {}).items()}
         entries = {pod: {name: list(blocks or []) for name, blocks in _objects(value, pod).items()} for pod, value in (inner.get("entries") or {}).items()}
         pods = {pod: list(_lower(value).get("memoryblocks") or []) for pod, value in (inner.get("podentries") or {}).items()}
@@ -303,7 +304,9 @@ def decode_memory(text: str) -> MemoryState:
 
 # -- judging
 
-def judge(sysroot: SysRoot, root_dir: str = DEFAULT_ROOT_DIR, wanted: Optional[Mapping[str, Any]] = None, online: Optional[CpuSet] = None) -> Dict[str, Dict[str, Any]]:
+def judge(
+    sysroot: SysRoot, root_dir: str = DEFAULT_ROOT_DIR, wanted: Optional[Mapping[str, Any]] = None, online: Optional[CpuSet] = None,
+) -> Dict[str, Dict[str, Any]]:
     """Read both checkpoints and say whether a kubelet with the ``wanted`` policies could take them.
 
     Judged are form and checksum, the policy's name, and that the CPU manager's sets are the online CPUs (static policy). Whether reserved

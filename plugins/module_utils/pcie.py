@@ -500,7 +500,8 @@ class _Reader:
 
     def bridge(self, address: str, device: Device, depth: int) -> Bridge:
         """A bridge on the path of a device: its directory is a part of the device's own."""
-        assert device.path is not None
+        if device.path is None:
+            raise AssertionError
         real = self._places[device.address]
         place = real[: real.index("/" + address)] + "/" + address
         config = self.sysroot.data(f"{place}/config", _CONFIG_BYTES)

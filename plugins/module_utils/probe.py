@@ -86,7 +86,7 @@ class Probe:
         if program is None:
             return None
         try:
-            done = subprocess.run(
+            done = subprocess.run(  # pylint: disable=ansible-bad-function  # there is no AnsibleModule here: the boot program asks too
                 [program, *argv[1:]], stdin=subprocess.DEVNULL, capture_output=True, env=environment,
                 timeout=self._timeout, check=False,
             )

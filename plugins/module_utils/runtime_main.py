@@ -106,7 +106,7 @@ def _interrupts(sysroot: SysRoot, device: Dict[str, Any], check: bool, out: Text
         print(f"{device['address']}: has no interrupts of its own", file=out)
         return True
     plan = irq.place(entries, cpus, device["strategy"], irq.read_cores(sysroot, cpus))
-    counts = {name: 0 for name in irq.VERDICTS}
+    counts = dict.fromkeys(irq.VERDICTS, 0)
     for result in irq.apply(sysroot, plan, entries, check):
         counts[result["verdict"]] += 1
         if result["verdict"] not in irq.IN_SYNC:
@@ -125,7 +125,8 @@ def _steering(sysroot: SysRoot, device: Dict[str, Any], check: bool, out: TextIO
         for name in irq.interfaces(sysroot, device["address"]):
             result = irq.steer(sysroot, name, kind, cpulist.from_list(device[kind]), check)
             if result["changed"]:
-                print(f"{device['address']} {name}: {kind} of {len(result['changed'])} queues {'differs from' if check else 'set to'} '{device[kind]}'", file=out)
+                done = "differs from" if check else "set to"
+                print(f"{device['address']} {name}: {kind} of {len(result['changed'])} queues {done} '{device[kind]}'", file=out)
                 good &= not check
             for queue, code in result["errno"].items():
                 print(f"{device['address']} {name}: {kind} of {queue} stays: {code}", file=out)

@@ -494,7 +494,8 @@ def _rrule_dates(rule: Rule, first: dt.date, last: dt.date) -> list[dt.date]:
         from dateutil import rrule as dateutil_rrule
     except ImportError as error:
         raise WindowError([f"{rule.label}.rrule: needs the Python package python-dateutil on the controller"]) from error
-    assert rule.rrule is not None
+    if rule.rrule is None:
+        raise AssertionError
     parts = dict(rule.rrule)
     # dateutil looks for the next day of a rule that has none (the 31st of February) until the year 9999. The calendar repeats every 400
     # years to the day of the week, so everything is moved as near to that end as it goes: a few hundred years instead of eight thousand.
@@ -637,7 +638,8 @@ def evaluate(windows: Any, blackouts: Any, expected_minutes: Any, now: Any) -> d
     }
     if current:
         rule = _rule_at(open_spans, moment)
-        assert rule is not None
+        if rule is None:
+            raise AssertionError
         answer.update(timezone=rule.zone.key, window=rule.label, closes_at=_iso(current.end, rule.zone), closes_at_utc=_iso(current.end, UTC))
         until = f"{rule} is open until {_say(current.end, rule.zone)}: {answer['minutes_left']} minutes left, {expected_minutes} expected"
         if left >= expected:
@@ -658,7 +660,8 @@ def evaluate(windows: Any, blackouts: Any, expected_minutes: Any, now: Any) -> d
         answer["reason"] = f"{why}; {what} within {HORIZON.days} days{left_out}"
         return answer
     rule = _rule_at(open_spans, following.start)
-    assert rule is not None
+    if rule is None:
+        raise AssertionError
     answer["outcome"] = "wait" if following.start - moment <= MAX_WAIT else "stop"
     answer.update(opens_at=_iso(following.start, rule.zone), opens_at_utc=_iso(following.start, UTC), timezone=rule.zone.key, window=rule.label)
     short = later.index(following)
@@ -682,7 +685,8 @@ def _why_closed(moment: dt.datetime, zone: zoneinfo.ZoneInfo, open_spans: Sequen
     ban = next((span for span in _merged(ban_spans) if span.start <= moment < span.end), None)
     if inside and ban:
         rule = _rule_at(ban_spans, moment)
-        assert rule is not None
+        if rule is None:
+            raise AssertionError
         return f"closed by {rule} until {_say(ban.end, rule.zone)}"
     return f"closed: {_say(moment, zone)} is in no window"
 

@@ -59,7 +59,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
     run = subprocess.run(
         [sys.executable, "-m", "ansible", "playbook", "--check", "-i", "hosts", "play.yml"], cwd=folder, check=False, capture_output=True, text=True,
-        env={**environment, "ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_HOME": str(folder / "home"), "ANSIBLE_NOCOLOR": "1"}, stdin=subprocess.DEVNULL,
+        env={**environment, "ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_HOME": str(folder / "home"), "ANSIBLE_NOCOLOR": "1"},
+        stdin=subprocess.DEVNULL,
     )
     text = run.stdout.partition("=> {\n    \"msg\": \"RESULTS")[2]
     assert text, run.stdout[-3000:] + run.stderr[-3000:]

@@ -48,7 +48,10 @@ def read(sysroot: SysRoot, *addresses: str) -> list:
 # -- reading
 
 ROWS = {
-    "modern": (" 99:        324          0  IR-PCI-MSIX-0000:01:00.0    1-edge      mlx5_comp0@pci:0000:01:00.0", 99, [324, 0], ["mlx5_comp0@pci:0000:01:00.0"]),
+    "modern": (
+        " 99:        324          0  IR-PCI-MSIX-0000:01:00.0    1-edge      mlx5_comp0@pci:0000:01:00.0",
+        99, [324, 0], ["mlx5_comp0@pci:0000:01:00.0"],
+    ),
     "old": (" 32:          0          5   PCI-MSI-edge      eth0-TxRx-1", 32, [0, 5], ["eth0-TxRx-1"]),
     "several handlers": (" 11:  1  2   IO-APIC  11-fasteoi   uhci_hcd:usb1, ens3", 11, [1, 2], ["uhci_hcd:usb1", "ens3"]),
     "handler of two words": (" 26:  0  0   IR-PCI-MSI-0000:00:01.0   0-edge      PCIe PME, aerdrv", 26, [0, 0], ["PCIe PME", "aerdrv"]),

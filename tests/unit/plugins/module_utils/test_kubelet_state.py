@@ -80,7 +80,9 @@ def test_order_and_spacing_of_the_file_do_not_matter() -> None:
 
 
 def v4(inner: str, checksum: int = 14413152, data_checksum: Optional[int] = None) -> str:
-    return cpu_text("static", "0-7", None, None, checksum, data=inner, dataChecksum=kubelet_state.data_checksum(inner) if data_checksum is None else data_checksum)
+    if data_checksum is None:
+        data_checksum = kubelet_state.data_checksum(inner)
+    return cpu_text("static", "0-7", None, None, checksum, data=inner, dataChecksum=data_checksum)
 
 
 INNER = '{"policyName":"static","defaultCpuSet":"0-7"}'

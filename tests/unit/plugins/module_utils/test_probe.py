@@ -36,7 +36,11 @@ def test_below_a_root_nothing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert probe.Probe(SysRoot(str(tmp_path))).ask("systemd-detect-virt") is None
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"argv": [], "rc": "x", "stdout": "", "stderr": ""}), json.dumps({"argv": [], "rc": 0, "stdout": 1, "stderr": ""})])
+@pytest.mark.parametrize("content", [
+    "", "{", "[]",
+    json.dumps({"argv": [], "rc": "x", "stdout": "", "stderr": ""}),
+    json.dumps({"argv": [], "rc": 0, "stdout": 1, "stderr": ""}),
+])
 def test_a_garbled_record_is_a_problem(tmp_path: Path, content: str) -> None:
     ask = recorded(tmp_path, "systemd-detect-virt.json", content)
     assert ask.ask("systemd-detect-virt") is None

@@ -79,7 +79,7 @@ def test_version_of_the_collection(tmp_path: Path) -> None:
 
 
 def test_archive_is_written_once_and_mended(tmp_path: Path) -> None:
-    path, dummy = runtime.write(tmp_path)
+    path, _changed = runtime.write(tmp_path)
     first = path.stat()
     assert runtime.write(tmp_path)[0] == path
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
