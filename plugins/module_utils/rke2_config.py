@@ -139,6 +139,7 @@ class Rke2Config:
     :ivar sources: ``file:line`` of the last occurrence of each of these keys.
     :ivar kubelet_args: in the order RKE2 passes them.
     :ivar files: ``{"file", "keys"}`` in the order read; keys that are not plain words are left out.
+    :ivar path: the main file; the folder of the others is beside it.
     :ivar complete: False where a file could not be read: then absence in ``values`` says nothing.
     """
 
@@ -147,6 +148,7 @@ class Rke2Config:
     kubelet_args: List[KubeletArg] = field(default_factory=list)
     files: List[Dict[str, object]] = field(default_factory=list)
     problems: List[Dict[str, str]] = field(default_factory=list)
+    path: str = CONFIG
     complete: bool = True
 
 
@@ -569,6 +571,7 @@ def read(sysroot: SysRoot) -> Rke2Config:
     """Read and merge the configuration of the node's RKE2. Never raises; see Rke2Config."""
     result = Rke2Config()
     environment, config = _environment(sysroot, result)
+    result.path = config
     merged: Dict[str, List[Tuple[Item, str]]] = {}
     listed: Dict[str, bool] = {}
     unread: set[str] = set()

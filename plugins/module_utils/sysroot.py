@@ -10,6 +10,7 @@ garbled one is None and an entry in ``problems``. Paths are those of the node (`
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from typing import Callable, Dict, List, Optional, Tuple
@@ -19,6 +20,9 @@ from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 # The largest file a node has for us is /proc/interrupts of a machine with many CPUs (some 40 MB at 2,000 CPUs).
 DEFAULT_LIMIT = 64 * 2**20
 _MAX_LINKS = 40
+
+# In a snapshot: what it holds, and which files could not be read on the node.
+MANIFEST = "/.locality/manifest.json"
 
 # Files of a running kernel whose being unreadable says nothing new: they are not there for this kernel or this device, or
 # have no value now (the speed of a network interface that is down: EINVAL).
@@ -45,6 +49,22 @@ class SysRoot:
         self.reads: Dict[str, str] = {}
         self._dirs: Dict[str, Optional[str]] = {"/": "/"}
         self._seen: set[Tuple[str, str]] = set()
+        self._unreadable: Dict[str, str] = {} if self.live else self._known_unreadable()
+
+    def _known_unreadable(self) -> Dict[str, str]:
+        """Files a snapshot does not hold because the node could not read them, with the node's reasons."""
+        try:
+            handle = os.open(self._base + MANIFEST, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            with os.fdopen(handle, "rb") as stream:
+                found = json.loads(stream.read(2**24))["unreadable"]
+            return {str(path): str(reason)[:200] for path, reason in found.items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
+
+    def _absent(self, path: str) -> None:
+        self.reads.setdefault(path, "absent")
+        if path in self._unreadable:
+            self.problem(path, self._unreadable[path])
 
     def problem(self, file: str, reason: str) -> None:
         """Note once that a file cannot be used."""
@@ -149,7 +169,7 @@ class SysRoot:
         """Content of a file, at most ``limit`` bytes; None where it is absent, or unreadable (a problem then)."""
         host = self._host_path(path)
         if host is None:
-            self.reads.setdefault(path, "absent")
+            self._absent(path)
             return None
         try:
             handle = os.open(host, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -157,7 +177,7 @@ class SysRoot:
             if error.errno == errno.ELOOP:
                 target = self.realpath(path)
                 if target is None or target == path:
-                    self.reads.setdefault(path, "absent")
+                    self._absent(path)
                     return None
                 self.reads[path] = "link"
                 return self.data(target, limit)
@@ -189,7 +209,7 @@ class SysRoot:
 
     def _failed(self, path: str, error: OSError) -> None:
         if error.errno in _ABSENT:
-            self.reads.setdefault(path, "absent")
+            self._absent(path)
             return
         self.reads.setdefault(path, "file")
         self.problem(path, f"cannot be read: {os.strerror(error.errno) if error.errno else error}")
@@ -243,7 +263,7 @@ class SysRoot:
         """Sorted names in a directory; empty where it is absent, or unreadable (a problem then)."""
         host = self._directory(path)
         if host is None:
-            self.reads.setdefault(path, "absent")
+            self._absent(path)
             return []
         try:
             names = sorted(os.listdir(host))
@@ -296,4 +316,4 @@ class SysRoot:
         return target
 
 
-__all__ = ("DEFAULT_LIMIT", "SysRoot")
+__all__ = ("DEFAULT_LIMIT", "MANIFEST", "SysRoot")
