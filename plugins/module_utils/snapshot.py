@@ -209,14 +209,17 @@ def _inside(path: str, target: str) -> str:
 # -- what does not leave the node
 
 _SECRET_WORD = re.compile(
-    r"""([\w.\-]*(?:passw|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|luks\.key|(?<![A-Za-z])(?:pwd|pass|auth)(?![A-Za-z]))[\w.\-]*\s*[=:]\s*)"""
+    r"""([\w.\-]*(?:passw|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|luks\.key"""
+    r"""|(?<![A-Za-z])(?:pwd|pass|auth)(?![A-Za-z]))[\w.\-]*\s*[=:]\s*)"""
     r"""(?!\s)("[^"]*"|'[^']*'|[^\s"',;]+)""", re.IGNORECASE)
 _URL_USER = re.compile(r"(?<=://)[^/@\s\"']*:[^/@\s\"']*(?=@)")
 _ISCSI_USER = re.compile(r"(?<=iscsi:)[^/\s\"']*(?=@)")
 _PASSWORD_LINE = re.compile(r"\s*password(?:_pbkdf2)?\s")
 _UNIT_KEYS = frozenset(("AllowedCPUs", "EnvironmentFile", "LimitMEMLOCK"))
 _ENVIRONMENT_WORD = re.compile(r"\"(IRQBALANCE_\w+)=([^\"]*)\"|'(IRQBALANCE_\w+)=([^']*)'|(?<!\S)(IRQBALANCE_\w+)=(\S*)")
-_KUBELET_FIELD = re.compile(r"[ \t]{0,8}\"?(?:apiVersion|kind|cpuManager|topologyManager|memoryManager|reserved|systemReserved|kubeReserved|eviction|enforceNode)\w*\"?[ \t]*:")
+_KUBELET_FIELD = re.compile(
+    r"[ \t]{0,8}\"?(?:apiVersion|kind|cpuManager|topologyManager|memoryManager|reserved|systemReserved|kubeReserved|eviction|enforceNode)\w*\"?[ \t]*:"
+)
 
 
 def mask(text: str) -> str:
@@ -247,7 +250,7 @@ def unit_lines(text: str) -> str:
             if not following.startswith(("#", ";")):
                 line = line[:-1].rstrip() + " " + following
         key, equals, value = (part.strip() for part in line.partition("="))
-        if line.startswith("[") and line.endswith("]") or (equals and (key in _UNIT_KEYS or (key == "Environment" and not value))):
+        if (line.startswith("[") and line.endswith("]")) or (equals and (key in _UNIT_KEYS or (key == "Environment" and not value))):
             kept[first] = line
         elif equals and key == "Environment":
             words = [f'"{groups[0] or groups[2] or groups[4]}={groups[1] or groups[3] or groups[5]}"' for groups in _ENVIRONMENT_WORD.findall(value)]
@@ -431,11 +434,11 @@ class _Anonymous:
 
     def named(self, text: str) -> str:
         """RKE2's configuration, where the node's name stands as a value and as nothing else."""
-        for key in ("node-name", "hostname-override", "RKE2_NODE_NAME"):
-            text = re.sub(rf"(?m)({key}[\"']?\s*[:=]\s*[\"']?)([^\s\"']+)",
-                          lambda match: match.group(1) + (f"node-{self.number('host', match.group(2).split('.')[0])}" if match.group(2) in self.hosts else match.group(2)),
-                          text)
-        return self.text(text)
+        def renamed(match: "re.Match[str]") -> str:
+            name = match.group(2)
+            return match.group(1) + (f"node-{self.number('host', name.split('.')[0])}" if name in self.hosts else name)
+
+        return self.text(re.sub(r"""((?:node-name|hostname-override|RKE2_NODE_NAME)["']?\s*[:=]\s*["']?)([^\s"']+)""", renamed, text))
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with contents, names and links replaced."""
@@ -498,23 +501,23 @@ def pack(snapshot: Snapshot, anonymize: bool = False) -> bytes:
     dirs = set(snapshot.dirs) | {"/.locality"}
     if any(path.startswith(PROBE_DIR + "/") for path in files):
         dirs.add(PROBE_DIR)
-    with gzip.GzipFile(fileobj=buffer, mode="wb", filename="", mtime=0, compresslevel=6) as stream:
-        with tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive:
-            for path in sorted(dirs | set(files) | set(snapshot.links)):
-                if path == "/":
-                    continue
-                member = tarfile.TarInfo(path[1:])
-                member.uname = member.gname = "root"
-                if path in files:
-                    content, member.mode = files[path]
-                    member.size = len(content)
-                    archive.addfile(member, io.BytesIO(content))
-                elif path in snapshot.links:
-                    member.type, member.linkname, member.mode = tarfile.SYMTYPE, snapshot.links[path], 0o777
-                    archive.addfile(member)
-                else:
-                    member.type, member.mode = tarfile.DIRTYPE, 0o755
-                    archive.addfile(member)
+    with gzip.GzipFile(fileobj=buffer, mode="wb", filename="", mtime=0, compresslevel=6) as stream, \
+            tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for path in sorted(dirs | set(files) | set(snapshot.links)):
+            if path == "/":
+                continue
+            member = tarfile.TarInfo(path[1:])
+            member.uname = member.gname = "root"
+            if path in files:
+                content, member.mode = files[path]
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+            elif path in snapshot.links:
+                member.type, member.linkname, member.mode = tarfile.SYMTYPE, snapshot.links[path], 0o777
+                archive.addfile(member)
+            else:
+                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(member)
     return buffer.getvalue()
 
 

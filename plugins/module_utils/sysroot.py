@@ -52,7 +52,7 @@ class SysRoot:
         self._unreadable: Dict[str, str] = {} if self.live else self._known_unreadable()
 
     def _known_unreadable(self) -> Dict[str, str]:
-        """Files a snapshot does not hold because the node could not read them, with the node's reasons."""
+        """Files whose content a snapshot does not hold because the node could not read them, with the node's reasons."""
         try:
             handle = os.open(self._base + MANIFEST, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
             with os.fdopen(handle, "rb") as stream:
@@ -60,11 +60,6 @@ class SysRoot:
             return {str(path): str(reason)[:200] for path, reason in found.items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return {}
-
-    def _absent(self, path: str) -> None:
-        self.reads.setdefault(path, "absent")
-        if path in self._unreadable:
-            self.problem(path, self._unreadable[path])
 
     def problem(self, file: str, reason: str) -> None:
         """Note once that a file cannot be used."""
@@ -167,9 +162,12 @@ class SysRoot:
 
     def data(self, path: str, limit: int = DEFAULT_LIMIT) -> Optional[bytes]:
         """Content of a file, at most ``limit`` bytes; None where it is absent, or unreadable (a problem then)."""
+        if path in self._unreadable:
+            self.problem(path, self._unreadable[path])
+            return None
         host = self._host_path(path)
         if host is None:
-            self._absent(path)
+            self.reads.setdefault(path, "absent")
             return None
         try:
             handle = os.open(host, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -177,7 +175,7 @@ class SysRoot:
             if error.errno == errno.ELOOP:
                 target = self.realpath(path)
                 if target is None or target == path:
-                    self._absent(path)
+                    self.reads.setdefault(path, "absent")
                     return None
                 self.reads[path] = "link"
                 return self.data(target, limit)
@@ -209,7 +207,7 @@ class SysRoot:
 
     def _failed(self, path: str, error: OSError) -> None:
         if error.errno in _ABSENT:
-            self._absent(path)
+            self.reads.setdefault(path, "absent")
             return
         self.reads.setdefault(path, "file")
         self.problem(path, f"cannot be read: {os.strerror(error.errno) if error.errno else error}")
@@ -261,9 +259,12 @@ class SysRoot:
 
     def listdir(self, path: str) -> List[str]:
         """Sorted names in a directory; empty where it is absent, or unreadable (a problem then)."""
+        if path in self._unreadable:
+            self.problem(path, self._unreadable[path])
+            return []
         host = self._directory(path)
         if host is None:
-            self._absent(path)
+            self.reads.setdefault(path, "absent")
             return []
         try:
             names = sorted(os.listdir(host))

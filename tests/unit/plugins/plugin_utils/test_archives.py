@@ -47,7 +47,8 @@ def packed(tmp_path: Path, *members: tuple[tarfile.TarInfo, bytes], compress: bo
 @pytest.mark.parametrize("compress", [True, False])
 def test_folders_files_and_links_are_taken(tmp_path: Path, compress: bool) -> None:
     archive = packed(
-        tmp_path, folder("./"), folder("sys/empty"), member("./sys/a", content=b"1\n"), member("proc/irq/1/mask", mode=0o444), link("etc/x.service", "/dev/null"),
+        tmp_path, folder("./"), folder("sys/empty"), member("./sys/a", content=b"1\n"), member("proc/irq/1/mask", mode=0o444),
+        link("etc/x.service", "/dev/null"),
         link("sys/class/net/eth0", "../../devices/eth0"), member("sys/devices/eth0/mtu", content=b"9000\n"), link("dangling", "not/there"), compress=compress,
     )
     target = tmp_path / "out"
