@@ -100,6 +100,14 @@ class Machine:
     def packages(self) -> list[str]:
         return [self.text(path) for path in self.glob("sys/devices/system/cpu/cpu*/topology/physical_package_id")]
 
+    def numbered_in_books(self) -> bool:
+        """Whether a package number stands for packages of several books or drawers, as on s390."""
+        places: dict[str, set[tuple[str, str]]] = {}
+        for path in self.glob("sys/devices/system/cpu/cpu*/topology"):
+            book = (self.text(f"{path}/drawer_id"), self.text(f"{path}/book_id"))
+            places.setdefault(self.text(f"{path}/physical_package_id"), set()).add(book)
+        return any(len(books) > 1 for number, books in places.items() if number not in ("", "-1"))
+
     # What we say, in the terms of the comparison.
 
     @property

@@ -181,7 +181,7 @@ class Case:
 def allowed(machine: Machine, what: str) -> frozenset[int] | None:
     """CPUs (``cpus``) or nodes (``mems``) of the cgroup that lstopo ran in, where the tree holds its files."""
     group = machine.text("proc/self/cpuset")
-    if group in ("", "/"):
+    if group in ("", "/") or "--disallowed" in machine.options or "--whole-system" in machine.options:
         return None
     # cgroup v2, v1, and v1 mounted without prefix; lstopo reads what was asked for of v1, not effective_cpus.
     for name in (f"cpuset.{what}.effective", f"cpuset.{what}", what):
@@ -233,6 +233,12 @@ KINDS = (
         "the kernel numbers no package (-1 or no file); lstopo makes packages of the sibling lists",
         lambda m: not m.packages() or "-1" in m.packages(),
     ),
+    Kind(
+        "packages of several books",
+        "sockets",
+        "s390 numbers its packages anew in each book; lstopo tells them apart by the sibling lists, we name no socket",
+        Machine.numbered_in_books,
+    ),
     Kind("no node directory", "numa_nodes", "the kernel shows no NUMA node; lstopo invents one of /proc/meminfo", lambda m: not m.node_ids()),
     Kind(
         "overlapping nodes",
@@ -280,7 +286,7 @@ def compare(machine: Machine, says: Lstopo) -> Comparison:
         halves = all(sum(len(half) for half in says.cores if half <= core) == len(core) for core in machine.cores())
         assert halves, f"{machine.root.name}: our cores are not made of lstopo's"
     sockets = {number: within(cpus) for number, cpus in machine.sockets().items() if within(cpus)}
-    comparison.check("sockets", sockets, {number: cpus for number, cpus in says.sockets.items() if cpus}, "unnumbered packages")
+    comparison.check("sockets", sockets, {number: cpus for number, cpus in says.sockets.items() if cpus}, "unnumbered packages", "packages of several books")
     ids = set(machine.node_ids())
     if comparison.applies("no node directory") or comparison.applies("overlapping nodes"):
         comparison.check("numa_nodes", None, None, "no node directory", "overlapping nodes")

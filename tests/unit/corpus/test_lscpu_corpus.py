@@ -65,8 +65,17 @@ KINDS = (
         "the kernel numbers no package (-1 or no file); lscpu makes sockets of the sibling lists",
         lambda m: not m.packages() or "-1" in m.packages(),
     ),
+    Kind(
+        "packages of several books",
+        "sockets",
+        "s390 numbers its packages anew in each book; lscpu tells them apart by the sibling lists, we name no socket",
+        Machine.numbered_in_books,
+    ),
     Kind("no node directory", "numa_nodes", "the kernel shows no NUMA node, and lscpu says none", lambda m: not m.node_ids()),
 )
+
+
+SOCKET_KINDS = tuple(kind.name for kind in KINDS if kind.field == "sockets")
 
 
 def compare(machine: Machine, says: Lscpu) -> Comparison:
@@ -84,7 +93,7 @@ def compare(machine: Machine, says: Lscpu) -> Comparison:
         online = [row for row in says.rows if int(row["CPU"]) in machine.online]
         says = Lscpu(summary, online)
         comparison.check("cores", machine.cores(), says.groups("Core"), "core types")
-        comparison.check("sockets", frozenset(machine.sockets().values()), says.groups("Socket"), "core types' sockets", "unnumbered packages")
+        comparison.check("sockets", frozenset(machine.sockets().values()), says.groups("Socket"), *SOCKET_KINDS)
     if "Thread(s) per core" in summary:
         comparison.check("threads", machine.facts["cpus"]["threads_per_core"], int(summary["Thread(s) per core"]))
     nodes = {int(match.group(1)): cpu_text(value) for key, value in summary.items() for match in [re.match(r"NUMA node(\d+) CPU\(s\)", key)] if match}
