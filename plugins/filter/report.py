@@ -23,6 +23,10 @@ def locality_drifting(drift: Any, layers: Any = None) -> Any:
     return report.drifting(_mapping(drift, "locality_drifting"), layers)
 
 
+def locality_errors(result: Any) -> Any:
+    return report.errors(_mapping(result, "locality_errors"))
+
+
 def locality_layers(run_tags: Any, skip_tags: Any = ()) -> Any:
     return report.layers(run_tags, skip_tags)
 
@@ -53,6 +57,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
             "locality_drifting": locality_drifting,
+            "locality_errors": locality_errors,
             "locality_layers": locality_layers,
             "locality_maintenance_errors": locality_maintenance_errors,
             "locality_proof": locality_proof,

@@ -105,13 +105,26 @@ def finding_line(finding: Mapping[str, Any]) -> str:
     return f"{finding['severity']} {finding['id']}: {finding['message'].rstrip('.')}.{hint}"
 
 
+def errors(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What forbids to touch a host: the error findings, and files of its tree that lie outside it."""
+    found = [dict(finding) for finding in result.get("findings") or [] if finding["severity"] == "error"]
+    told = "\n".join(finding["message"] for finding in found)
+    for problem in result.get("problems") or []:
+        if "leaves the root" in problem["reason"] and problem["file"] not in told:
+            found.append({
+                "id": "root.escape", "severity": "error", "message": f"{problem['file']}: {problem['reason']}",
+                "hint": "remove the link, or give the node's real root",
+            })
+    return found
+
+
 def refusal(result: Mapping[str, Any]) -> str:
     """All errors of a host as one message; empty where there are none."""
-    errors = result.get("errors") or []
-    if not errors:
+    wrong = result.get("errors") or []
+    if not wrong:
         return ""
-    count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
-    return "\n".join([f"refused, {count}, nothing was written:"] + [f"- {finding_line(error)}" for error in errors])
+    count = "1 error" if len(wrong) == 1 else f"{len(wrong)} errors"
+    return "\n".join([f"refused, {count}, nothing was written:"] + [f"- {finding_line(error)}" for error in wrong])
 
 
 def proof(result: Mapping[str, Any]) -> str:
@@ -228,8 +241,8 @@ def node_lines(host: str, result: Mapping[str, Any]) -> list[str]:
             row("drift now", [drift_line(entry) for entry in left] or ["none (written, not in force)" if result.get("root") != "/" else "none"])
     if result.get("window"):
         row("window", [str(result["window"])])
-    errors = result.get("errors") or []
-    findings = [*errors, *(item for item in result.get("findings") or [] if item not in errors)]
+    wrong = result.get("errors") or []
+    findings = [*wrong, *(item for item in result.get("findings") or [] if item not in wrong)]
     row("findings", [finding_line(finding) for finding in findings])
     row("nvidia-smi", [_difference_line(item) for item in result["topology_differences"]])
     row("not readable", [f"{problem['file']}: {problem['reason']}" for problem in result.get("problems") or []])
@@ -297,6 +310,6 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 __all__ = (
-    "LAYERS", "OUTCOMES", "audit_lines", "cost", "count_line", "drift_line", "drift_names", "drifting", "finding_line", "layers", "lines",
+    "LAYERS", "OUTCOMES", "audit_lines", "cost", "count_line", "drift_line", "drift_names", "drifting", "errors", "finding_line", "layers", "lines",
     "node_lines", "proof", "refusal", "results", "shown", "stale_files", "summary",
 )
