@@ -61,8 +61,8 @@ def tests(tree: Path, collection: Path) -> subprocess.CompletedProcess[str]:
     ]
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LOCALITY_REQUIRE", "PYTEST_ADDOPTS")}
     return subprocess.run(
-        command, cwd=collection, env={**environment, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}, check=False, capture_output=True, text=True, timeout=TIMEOUT,
-        stdin=subprocess.DEVNULL,
+        command, cwd=collection, env={**environment, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}, check=False, capture_output=True,
+        text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL,
     )
 
 
@@ -84,7 +84,9 @@ def judge(patch: Path | None) -> tuple[bool, str]:
     took = f"{time.monotonic() - start:5.1f} s"
     failed = [line.split()[1].rpartition("::")[2] for line in run.stdout.splitlines() if line.startswith("FAILED ")]
     if patch is None:
-        return run.returncode == 0, f"{'ok    ' if run.returncode == 0 else 'FAILED'}  {took}  {name}: " + ("the tests pass" if not run.returncode else run.stdout[-2000:])
+        if run.returncode == 0:
+            return True, f"ok      {took}  {name}: the tests pass"
+        return False, f"FAILED  {took}  {name}: the tests fail already: {(run.stdout + run.stderr)[-2000:]}"
     # 1: tests failed. Anything else (nothing collected, an import error) says nothing about the tests.
     if run.returncode == 1 and failed:
         return True, f"ok      {took}  {name}: noticed by {failed[0]}"
