@@ -164,6 +164,33 @@ def merge(args: Sequence[Arg], ours: Sequence[Arg]) -> List[Arg]:
     return kept + list(ours)
 
 
+def rivals(args: Iterable[Arg], ours: Sequence[Arg]) -> List[Arg]:
+    """The arguments that set what ours set: those that ``merge`` takes out, whole or in part."""
+    keys = {arg.key for arg in ours}
+    if keys & _HUGE_KEYS:
+        keys |= _HUGE_KEYS
+    parts = {(arg.key, _part_key(part)) for arg in ours if arg.key in _LIST_KEYS for part in (arg.value or "").split(",")}
+    return [
+        arg for arg in args
+        if arg.key in keys and (arg.key not in _LIST_KEYS or any((arg.key, _part_key(part)) in parts for part in (arg.value or "").split(",")))
+    ]
+
+
+def lacks(args: Iterable[Arg], ours: Sequence[Arg]) -> List[str]:
+    """What keeps a line from setting exactly what ours set: a sentence for each argument that is missing, or there beside ours.
+
+    Empty where the line has ours, in their order, and no rival of them.
+    """
+    found = rivals(args, ours)
+    left = [(arg.key, arg.value) for arg in found]
+    wanted = [(arg.key, arg.value) for arg in ours]
+    if left == wanted:
+        return []
+    missing = [f"'{masked_word(arg.raw)}' is missing" for arg in ours if (arg.key, arg.value) not in left]
+    extra = [f"'{masked_word(arg.raw)}' is there too{f' ({arg.source})' if arg.source else ''}" for arg in found if (arg.key, arg.value) not in wanted]
+    return missing + extra or ["the arguments are there twice or in another order"]
+
+
 def _part_key(part: str) -> str:
     return part.partition("=")[0]
 
@@ -873,6 +900,48 @@ def _kept(text: str, at: int) -> bool:
     return text[at] == "\\" and text[at + 1:at + 2] not in ("$", "`", '"', "\\", "\n", "")
 
 
+# A part of ours in /etc/default/grub, where grub-mkconfig reads no drop-ins.
+BLOCK_BEGIN = "# BEGIN inferops.locality"
+BLOCK_END = "# END inferops.locality"
+
+
+def block_lines(text: str) -> range:
+    """The numbers of the lines from our begin to our end mark in /etc/default/grub; empty where there is no such part."""
+    lines = text.split("\n")
+    begin = next((number for number, line in enumerate(lines, 1) if line.startswith(BLOCK_BEGIN)), None)
+    if begin is None:
+        return range(0)
+    end = next((number for number, line in enumerate(lines[begin:], begin + 1) if line.startswith(BLOCK_END)), None)
+    return range(0) if end is None else range(begin, end + 1)
+
+
+def without_block(text: str) -> str:
+    """The text without our part."""
+    ours = block_lines(text)
+    return "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in ours)
+
+
+def without_word(text: str, line: int, raw: str) -> Optional[str]:
+    """The text with one word and the blanks beside it taken out of a line (counted from 1).
+
+    None where the word is not there exactly once as it stands on the command line. The caller reads the result again: what
+    looks like the word may have been a part of something else.
+    """
+    lines = text.split("\n")
+    if not 0 < line <= len(lines):
+        return None
+    found = list(re.finditer(r"(?<![^\s\"'=])" + re.escape(raw) + r"(?![^\s\"'#])", lines[line - 1]))
+    if len(found) != 1:
+        return None
+    before, after = lines[line - 1][:found[0].start()], lines[line - 1][found[0].end():]
+    if after[:1] in (" ", "\t"):
+        after = after.lstrip(" \t")
+    elif before[-1:] in (" ", "\t"):
+        before = before.rstrip(" \t")
+    lines[line - 1] = before + after
+    return "\n".join(lines)
+
+
 # -- grub.cfg
 
 
@@ -1158,6 +1227,8 @@ def version_key(name: str) -> List[Tuple[int, int, str]]:
 
 
 __all__ = (
+    "BLOCK_BEGIN",
+    "BLOCK_END",
     "FIRST_WINS",
     "GRUB_KERNEL",
     "KNOB_KEYS",
@@ -1173,6 +1244,7 @@ __all__ = (
     "Meaning",
     "bls_args",
     "bls_entry",
+    "block_lines",
     "entry_args",
     "find_entry",
     "grub_defaults",
@@ -1181,6 +1253,7 @@ __all__ = (
     "grubenv",
     "isolcpus_form",
     "knob_of",
+    "lacks",
     "make",
     "masked",
     "masked_word",
@@ -1188,5 +1261,8 @@ __all__ = (
     "merge",
     "parse",
     "render",
+    "rivals",
     "version_key",
+    "without_block",
+    "without_word",
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
@@ -21,6 +22,8 @@ ESP_DIRS: Tuple[str, ...] = ("/efi", "/boot/efi", "/boot")
 # Where GRUB can write its environment block, so that "try once" is once (grub-core/commands/loadenv.c, disk/diskfilter.c).
 _ONCE = ("ext2", "ext3", "ext4", "xfs", "vfat")
 _NEVER = ("btrfs", "zfs", "bcachefs")
+# What kernel_args has done on this node, for the way back.
+FILE_RECORD = f"{knobs.DIR_STATE}/boot/record.json"
 
 
 @dataclass
@@ -30,6 +33,9 @@ class Boot:
     :ivar args: arguments of the next boot with their sources; None where they cannot be told.
     :ivar entry: name of the entry; None below a root, where the files decide that entries are made from.
     :ivar foreign_args: arguments that stand in files of others.
+    :ivar grub_dir: where grub.cfg and grubenv lie. :ivar chosen: what GRUB's ``default`` says, in its own words.
+    :ivar kernel: image of the chosen entry. :ivar next_entry: the entry that GRUB was told to start once; None where it was not.
+    :ivar obeys_next_entry: whether grub.cfg starts ``next_entry`` at all.
     """
 
     kind: str = "unknown"
@@ -40,18 +46,25 @@ class Boot:
     args: Optional[List[Arg]] = None
     foreign_args: List[Arg] = field(default_factory=list)
     uki: Optional[str] = None
+    grub_dir: Optional[str] = None
+    chosen: Optional[str] = None
+    kernel: Optional[str] = None
+    next_entry: Optional[str] = None
+    obeys_next_entry: bool = False
 
 
-def read_boot(sysroot: SysRoot, debian: bool) -> Boot:
+def read_boot(sysroot: SysRoot, debian: bool, once: bool = True) -> Boot:
     """Read the boot loader. Never raises; what cannot be told is None, with a problem where a file is there.
 
     :param debian: Debian and its relatives, whose grub-mkconfig reads /etc/default/grub.d.
+    :param once: False passes over an entry that is to be started once: what the boots after the next one get.
     """
     boot = Boot()
     boot.uki = _uki(sysroot)
     grub_dir = next((directory for directory in GRUB_DIRS if sysroot.exists(f"{directory}/grub.cfg")), None)
     bls = [name for name in sysroot.listdir(BLS_DIR) if name.endswith(".conf")]
     grub_text = sysroot.text(GRUB_DEFAULT)
+    boot.grub_dir = grub_dir
     has_grub = grub_dir is not None or grub_text is not None or sysroot.is_dir(GRUB_D)
     esp = next((path for path in ESP_DIRS if sysroot.exists(f"{path}/loader/loader.conf")), None)
     if esp is not None and not has_grub:
@@ -66,9 +79,9 @@ def read_boot(sysroot: SysRoot, debian: bool) -> Boot:
     if boot.kind == "systemd-boot":
         _cmdline_file(sysroot, boot)
     elif boot.kind == "bls":
-        _bls(sysroot, boot, bls, grub_dir)
+        _bls(sysroot, boot, bls, once)
     elif boot.kind != "unknown":
-        _grub(sysroot, boot, grub_dir, grub_text)
+        _grub(sysroot, boot, grub_text, once)
     return boot
 
 
@@ -113,7 +126,7 @@ def grub_files(sysroot: SysRoot) -> List[str]:
     return [GRUB_DEFAULT] + [f"{GRUB_D}/{name}" for name in names]
 
 
-def _grub(sysroot: SysRoot, boot: Boot, grub_dir: Optional[str], grub_text: Optional[str]) -> None:
+def _grub(sysroot: SysRoot, boot: Boot, grub_text: Optional[str], once: bool) -> None:
     texts: List[Tuple[str, str]] = [(GRUB_DEFAULT, grub_text)] if grub_text is not None else []
     unread = False
     if boot.kind == "grub-drop-in":
@@ -127,10 +140,13 @@ def _grub(sysroot: SysRoot, boot: Boot, grub_dir: Optional[str], grub_text: Opti
     defaults = kernel_args.grub_defaults(texts)
     for problem in defaults.problems:
         sysroot.problem(problem["file"], problem["reason"])
-    boot.foreign_args = [arg for arg in defaults.known_args() if arg.file != knobs.FILE_GRUB]
+    ours = kernel_args.block_lines(grub_text or "")
+    boot.foreign_args = [
+        arg for arg in defaults.known_args() if arg.file != knobs.FILE_GRUB and not (arg.file == GRUB_DEFAULT and arg.line in ours)
+    ]
     if sysroot.live:
-        if grub_dir is not None:
-            _next_entry(sysroot, boot, grub_dir)
+        if boot.grub_dir is not None:
+            _next_entry(sysroot, boot, boot.grub_dir, once)
         return
     if texts and not unread:
         boot.args = defaults.kernel_args()
@@ -145,7 +161,7 @@ def _grubenv(sysroot: SysRoot, grub_dir: Optional[str]) -> Tuple[Dict[str, str],
     return {}, f"{grub_dir or GRUB_DIRS[1]}/grubenv"
 
 
-def _next_entry(sysroot: SysRoot, boot: Boot, grub_dir: str) -> None:
+def _next_entry(sysroot: SysRoot, boot: Boot, grub_dir: str, once: bool) -> None:
     """The default entry of grub.cfg as GRUB would choose it now."""
     path = f"{grub_dir}/grub.cfg"
     text = sysroot.text(path)
@@ -153,14 +169,17 @@ def _next_entry(sysroot: SysRoot, boot: Boot, grub_dir: str) -> None:
         return
     menu = kernel_args.grub_menu(text)
     environment, _file = _grubenv(sysroot, grub_dir)
-    default = environment.get("next_entry") if menu.next_entry else None
+    boot.obeys_next_entry = menu.next_entry
+    boot.next_entry = environment.get("next_entry") or None
+    default = boot.next_entry if menu.next_entry and once else None
     if not default:
         default = re.sub("\x00([A-Za-z0-9_]+)\x01", lambda match: environment.get(match.group(1), menu.variables.get(match.group(1), "")), menu.default or "")
     entry = kernel_args.find_entry(menu.entries, default or "0")
     if entry is None and default:
         # GRUB falls back to its first entry when the one it was told is gone.
         sysroot.problem(path, "names a default entry that is not there; GRUB then starts the first one")
-        entry = kernel_args.find_entry(menu.entries, "0")
+        default = "0"
+        entry = kernel_args.find_entry(menu.entries, default)
     if entry is None:
         sysroot.problem(path, "has no entry to boot")
         return
@@ -168,14 +187,20 @@ def _next_entry(sysroot: SysRoot, boot: Boot, grub_dir: str) -> None:
     if args is None:
         sysroot.problem(f"{path}:{entry.line}", "the default entry starts no Linux kernel")
         return
+    boot.chosen = default or "0"
+    boot.kernel = entry.linux.words[1] if entry.linux else None
     boot.entry, boot.source, boot.args = entry.id or entry.title, f"{path}:{entry.linux.line if entry.linux else entry.line}", args
 
 
-def _bls(sysroot: SysRoot, boot: Boot, names: List[str], grub_dir: Optional[str]) -> None:
+def _bls(sysroot: SysRoot, boot: Boot, names: List[str], once: bool) -> None:
     """The default entry among BLS files (grub's blscfg, rhboot/grub2): by saved_entry, else the newest kernel."""
+    grub_dir = boot.grub_dir
     environment, env_path = _grubenv(sysroot, grub_dir)
     ordered = sorted((name[:-len(".conf")] for name in names), key=kernel_args.version_key, reverse=True)
-    wanted = environment.get("next_entry") or environment.get("saved_entry") or "0"
+    boot.next_entry = environment.get("next_entry") or None
+    # grub.cfg of this family obeys next_entry (util/grub.d/00_header.in); a stub or none at all is not known to.
+    boot.obeys_next_entry = grub_dir is not None and kernel_args.grub_menu(sysroot.text(f"{grub_dir}/grub.cfg") or "").next_entry
+    wanted = (boot.next_entry if once else None) or environment.get("saved_entry") or "0"
     chosen = wanted[:-len(".conf")] if wanted.endswith(".conf") else wanted
     if chosen not in ordered:
         titles = {}
@@ -204,7 +229,20 @@ def _bls(sysroot: SysRoot, boot: Boot, names: List[str], grub_dir: Optional[str]
         sysroot.problem(path, "takes its arguments from $kernelopts, which the environment of GRUB does not have")
         return
     boot.entry, boot.source, boot.args = chosen, path, args
-    boot.foreign_args = list(args)
+    boot.chosen = wanted
+    boot.kernel = next((value for _number, value in kernel_args.bls_entry(text).get("linux", [])), None)
+    ours = recorded(sysroot)
+    boot.foreign_args = [arg for arg in args if arg.raw not in ours]
 
 
-__all__ = ("BLS_DIR", "GRUB_D", "GRUB_DEFAULT", "GRUB_DIRS", "Boot", "grub_files", "read_boot")
+def recorded(sysroot: SysRoot) -> List[str]:
+    """The arguments that this collection gave to BLS entries, which have no place for a mark of ours."""
+    try:
+        found = json.loads(sysroot.text(FILE_RECORD) or "{}").get("args", [])
+        return [arg for arg in found if isinstance(arg, str)]
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        sysroot.problem(FILE_RECORD, "is not what this collection writes")
+        return []
+
+
+__all__ = ("BLS_DIR", "FILE_RECORD", "GRUB_D", "GRUB_DEFAULT", "GRUB_DIRS", "Boot", "grub_files", "read_boot", "recorded")
