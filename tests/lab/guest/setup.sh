@@ -13,8 +13,13 @@ ssh-keygen -q -t ed25519 -N '' -C locality-lab -f /etc/ssh/ssh_host_ed25519_key
 systemctl enable systemd-networkd ssh lab-stand-in-gpus rke2-agent
 # As installed these two would be on; a play turns them on where it needs them. Starting them costs 20 s under emulation.
 systemctl disable tuned containerd
-systemctl mask systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer \
-    dpkg-db-backup.timer fstrim.timer e2scrub_all.timer e2scrub_reap.service systemd-pstore.service getty@tty1.service
+systemctl mask systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer fstrim.timer \
+    e2scrub_all.timer e2scrub_reap.service systemd-pstore.service getty@tty1.service systemd-binfmt.service \
+    modprobe@drm.service modprobe@efi_pstore.service
+mkdir -p /etc/systemd/system-generators
+for generator in ssh gpt-auto hibernate-resume sysv; do
+    ln -s /dev/null "/etc/systemd/system-generators/systemd-$generator-generator"
+done
 
 kernel=
 for file in /boot/vmlinuz-*; do kernel=${file#/boot/vmlinuz-}; done

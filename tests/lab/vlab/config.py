@@ -91,22 +91,26 @@ def require(root: bool) -> None:
         raise LabError("the lab needs packages that are not here: apt-get install --no-install-recommends " + " ".join(packages))
 
 
-def mirrors(targets: str, env: Mapping[str, str]) -> Tuple[str, str]:
-    """The addresses of Debian's main and security archives.
+_INDEX = re.compile(r"^'(?P<address>\S+?)/dists/(?P<suite>[a-z]+)(?P<pocket>[-/]security)?(?:-updates|-backports)?/InRelease'")
+_DEBIAN = ("oldoldstable", "oldstable", "stable", "testing", "sid", "unstable", "bullseye", "bookworm", "trixie", "forky", "duke")
 
-    :param targets: what ``apt-get indextargets`` says, one ``address|label`` a line.
+
+def mirrors(indexes: str, env: Mapping[str, str]) -> Tuple[str, str]:
+    """The addresses of Debian's main and security archives; the second is empty where there is none.
+
+    :param indexes: what ``apt-get update --print-uris`` says: known before any index was fetched.
     :raises LabError: apt names no Debian archive and the environment does not either.
     """
     main = env.get("LOCALITY_LAB_MIRROR", "")
     security = env.get("LOCALITY_LAB_SECURITY_MIRROR", "")
-    for line in targets.splitlines():
-        address, _, label = line.strip().partition("|")
-        address = address.rstrip("/")
-        unlabelled = label in ("", "$(LABEL)")  # apt has no index yet
-        if not main and (label == "Debian" or (unlabelled and address.endswith("/debian"))):
-            main = address
-        if not security and (label == "Debian-Security" or (unlabelled and address.endswith("/debian-security"))):
-            security = address
+    for line in indexes.splitlines():
+        match = _INDEX.match(line)
+        if match is None or match["suite"] not in _DEBIAN:
+            continue
+        if match["pocket"]:
+            security = security or match["address"]
+        else:
+            main = main or match["address"]
     if not main:
         raise LabError("apt here is not configured for Debian: set LOCALITY_LAB_MIRROR (and LOCALITY_LAB_SECURITY_MIRROR) to a Debian archive")
     return main, security
@@ -116,13 +120,10 @@ def sources(backports: bool, env: Optional[Mapping[str, str]] = None) -> List[st
     """The lines of a sources.list for the suite, by this machine's own mirror."""
     env = os.environ if env is None else env
     try:
-        asked = subprocess.run(
-            ["apt-get", "indextargets", "--format", "$(REPO_URI)|$(LABEL)", "Created-By: Packages"], capture_output=True, text=True, check=False
-        )
-        targets = asked.stdout
+        indexes = subprocess.run(["apt-get", "update", "--print-uris"], capture_output=True, text=True, check=False).stdout
     except FileNotFoundError:
-        targets = ""
-    main, security = mirrors(targets, env)
+        indexes = ""
+    main, security = mirrors(indexes, env)
     option = f"[signed-by={env.get('LOCALITY_LAB_KEYRING', _KEYRING)}]"
     lines = [f"deb {option} {main} {SUITE} main", f"deb {option} {main} {SUITE}-updates main"]
     if security:
