@@ -20,9 +20,9 @@ EMPTY: CpuSet = frozenset()
 MAX_CPU = 65535
 
 _RANGE = re.compile(
-    r"(?:(?P<all>all)|(?P<first>\d+|N)(?:-(?P<last>\d+|N))?)(?::(?P<used>\d+|N)/(?P<group>\d+|N))?", re.IGNORECASE
+    r"(?:(?P<all>all)|(?P<first>\d+|N)(?:-(?P<last>\d+|N))?)(?::(?P<used>\d+|N)/(?P<group>\d+|N))?", re.IGNORECASE | re.ASCII
 )
-_KUBELET_ITEM = re.compile(r"(\d+)(?:-(\d+))?")
+_KUBELET_ITEM = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 _FLAG = re.compile(r"[A-Za-z_]+")
 _WHOLE_WORDS = re.compile(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{8})*")
 
@@ -57,7 +57,7 @@ def from_list(text: str, last: Optional[int] = None) -> CpuSet:
     for region in re.split(r"[,\s]+", text):
         if not region:
             continue
-        stride = re.fullmatch(r"(\d+)-(\d+):(\d+)", region)
+        stride = re.fullmatch(r"([0-9]+)-([0-9]+):([0-9]+)", region)
         if stride:
             first, end, step = (int(part) for part in stride.groups())
             if first > end or step == 0 or end > MAX_CPU:

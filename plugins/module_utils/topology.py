@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Tuple
 
-from ansible_collections.inferops.locality.plugins.module_utils import cpulist, pcie, quantity
+from ansible_collections.inferops.locality.plugins.module_utils import cpulist, kernel_args, pcie, quantity
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 CpuSet = FrozenSet[int]
@@ -122,7 +122,8 @@ def read_topology(sysroot: SysRoot) -> Topology:
     reader.cores(topology)
     topology.pci = pcie.read_pci(sysroot, len(topology.numa_nodes) or None)
     topology.kernel_release = _release(sysroot)
-    topology.command_line = sysroot.text("/proc/cmdline", 2**20)
+    line = sysroot.text("/proc/cmdline", 2**20)
+    topology.command_line = None if line is None else kernel_args.masked(line)
     topology.problems = list(sysroot.problems)
     return topology
 

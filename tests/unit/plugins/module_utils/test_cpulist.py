@@ -35,7 +35,7 @@ def test_kernel_list(text: str, cpus: list[int]) -> None:
     assert cpulist.from_list(text, last=11) == frozenset(cpus)
 
 
-@pytest.mark.parametrize("text", ["5-3", "4-", "-1", "a", "0-3:0/0", "0-3:5/4", "5:1/2", "0-3:0", "1.5", "99999", "0x3", "n"])
+@pytest.mark.parametrize("text", ["5-3", "4-", "-1", "a", "0-3:0/0", "0-3:5/4", "5:1/2", "0-3:0", "1.5", "99999", "0x3", "n", "\u0663"])
 def test_kernel_list_refuses(text: str) -> None:
     with pytest.raises(cpulist.CpuListError):
         cpulist.from_list(text, last=11)
@@ -47,7 +47,7 @@ def test_the_last_cpu_is_never_guessed(text: str) -> None:
         cpulist.from_list(text)
 
 
-@pytest.mark.parametrize("text", ["0,", ",3", "0,,3", "1-", "-1", "3-0", "0-3:1/2", "all", "N", "0 1", " 0", "x"])
+@pytest.mark.parametrize("text", ["0,", ",3", "0,,3", "1-", "-1", "3-0", "0-3:1/2", "all", "N", "0 1", " 0", "x", "\u0663"])
 def test_kubelet_set_refuses_what_the_kubelet_refuses(text: str) -> None:
     with pytest.raises(cpulist.CpuListError):
         cpulist.from_kubelet(text)

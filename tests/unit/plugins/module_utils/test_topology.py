@@ -452,3 +452,11 @@ def test_renumbering_the_cpus_renumbers_every_answer(case: tuple[dict[str, Any],
         one, two = facts(Path(folder) / "one"), facts(Path(folder) / "two")
     # The kernel's command line and release are the same; where CPU 0 went does not show.
     assert mapped(one, new) == mapped(two, {cpu: cpu for cpu in new})
+
+
+def test_a_secret_on_the_command_line_stays_on_the_node(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cmdline").write_text("root=/dev/sda1 ro rd.luks.password=canary-4711 quiet\n")
+    facts = read_topology(SysRoot(str(tmp_path))).to_facts()
+    assert "canary-4711" not in repr(facts)
+    assert facts["kernel"]["command_line"].split()[0] == "root=/dev/sda1"
