@@ -321,7 +321,8 @@ class _Reader:
         match = _BLOCK.fullmatch(header)
         if not match:
             raise self.stop("has a block header that is not read here")
-        start = self.at = self.at + 1
+        first = self.at
+        start = self.at = first + 1
         chomp = match.group(3) or match.group(4) or ""
         digit = match.group(2) or match.group(5)
         indent = parent + int(digit) if digit else 0
@@ -341,6 +342,8 @@ class _Reader:
                 break
             if not line.strip(" ") and self.at == len(self.lines) - 1:
                 # what stands behind the last line end is no line
+                if line:
+                    raise self.stop("has a block that ends in blanks")
                 self.at += 1
                 break
             body.append(line[indent:])
@@ -349,6 +352,8 @@ class _Reader:
         kept = list(body)
         while kept and not kept[-1]:
             kept.pop()
+        if any(body) and not any(line.strip(" ") for line in body):
+            raise self.stop("has a block of blanks only", first)
         if match.group(1) == ">":
             if any(not line or line[0] in " \t" for line in kept) or chomp == "+":
                 raise _Nested
@@ -692,7 +697,8 @@ def redact(text: str) -> str:
     gives the same answers as the file; of a file that cannot be read only the problem is kept.
     """
     try:
-        entries = parse(text if text.endswith("\n") else text + "\n")
+        # as read() has it
+        entries = parse(text.rstrip() + "\n")
     except ConfigError as error:
         lines = [""] * error.line
         lines[error.line - 1] = _MARK + error.reason

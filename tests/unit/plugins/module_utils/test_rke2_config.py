@@ -112,6 +112,8 @@ REFUSED = {
     "mapping as a value": ("a: b: c\n", 1, "mapping"),
     "less indented key": ("  a: b\nc: d\n", 2, "indented"),
     "list less indented": ("a:\n    - b\n  - c\n", 3, "indented"),
+    "block of blanks": ("a: |+\n  \n", 1, "blanks only"),
+    "block that ends in blanks": ("a: |-\n  b\n    ", 3, "ends in blanks"),
     "control character": ("a: b\x01\n", 1, "character"),
     "quote left open in a nested mapping": ('a:\n  b: "c\ntoken: d"\n', 2, "does not end"),
     "bracket left open in a nested mapping": ("a:\n  b: [c,\ntoken]\n", 2, "do not close"),
