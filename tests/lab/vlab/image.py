@@ -257,6 +257,15 @@ def _disk(tools: Tools, work: Path, log: Path) -> Path:
     return disk
 
 
+def in_use(cache: Cache, image: Path) -> bool:
+    """Whether a node's disk lies on this image: the overlay names it in its first sector."""
+    for overlay in cache.nodes.glob("*/disk.qcow2"):
+        with overlay.open("rb") as file:
+            if os.fsencode(image) in file.read(4096):
+                return True
+    return False
+
+
 def build(cache: Cache, say: Say, first_boot: Callable[[Tools, Path, Path], None]) -> Path:
     """The image of the cache (a raw disk), made if absent.
 
@@ -305,5 +314,8 @@ def build(cache: Cache, say: Say, first_boot: Callable[[Tools, Path, Path], None
             disk.rename(ready / "disk.raw")
             shutil.copyfile(work / "known_hosts", ready / "known_hosts")
             ready.rename(done)
+            for old in cache.top.glob("image-*"):
+                if old != done and not in_use(cache, old):
+                    process.remove_tree(old)
         say(f"image: done in {time.monotonic() - began:.0f} s")
     return done / "disk.raw"

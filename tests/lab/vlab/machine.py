@@ -127,9 +127,9 @@ def arguments(machine: Machine) -> List[str]:
     add("-cpu", "host,host-phys-bits=off,phys-bits=36" if kvm else "max,phys-bits=36")
     add("-m", f"{shape.memory0 + shape.memory1}M")
     add("-smp", "8,sockets=2,cores=2,threads=2")
-    for node, (cpus, memory) in enumerate((("0-3", shape.memory0), ("4-7", shape.memory1))):
-        add("-object", f"memory-backend-ram,id=m{node},size={memory}M")
-        add("-numa", f"node,nodeid={node},cpus={cpus},memdev=m{node}")
+    for number, (cpus, memory) in enumerate((("0-3", shape.memory0), ("4-7", shape.memory1))):
+        add("-object", f"memory-backend-ram,id=m{number},size={memory}M")
+        add("-numa", f"node,nodeid={number},cpus={cpus},memdev=m{number}")
     add("-numa", "dist,src=0,dst=1,val=21")
     out.extend(("-display", "none", "-vga", "none", "-nodefaults", "-no-user-config"))
     add("-rtc", "base=utc")
@@ -148,23 +148,23 @@ def arguments(machine: Machine) -> List[str]:
     device(f"virtio-net-pci,netdev=mg,mac={MANAGEMENT_MAC},bus=pcie.0,addr=3,romfile=")
     device("virtio-rng-pci,bus=pcie.0,addr=4")
 
-    for bridge, bus, node, addr in (("pxb0", 32, 0, 8), ("pxb1", 128, 1, 9), ("pxb2", 80, 0, 10)):
-        device(f"pxb-pcie,id={bridge},bus_nr={bus},bus=pcie.0,numa_node={node},addr={addr}")
+    for bridge, bus_number, numa_node, place in (("pxb0", 32, 0, 8), ("pxb1", 128, 1, 9), ("pxb2", 80, 0, 10)):
+        device(f"pxb-pcie,id={bridge},bus_nr={bus_number},bus=pcie.0,numa_node={numa_node},addr={place}")
     chassis = 0
 
     def port(kind: str, name: str, bus: str, addr: Optional[int] = None) -> None:
         nonlocal chassis
         chassis += 1
         # Without hotplug: SeaBIOS keeps no windows for what may come.
-        place = "" if addr is None else f",addr={addr}"
-        device(f"{kind},id={name},bus={bus},chassis={chassis},slot={chassis},hotplug=off{place}")
+        where = "" if addr is None else f",addr={addr}"
+        device(f"{kind},id={name},bus={bus},chassis={chassis},slot={chassis},hotplug=off{where}")
 
-    for socket in (0, 1):
+    for side in (0, 1):
         for number in range(3):
-            port("pcie-root-port", f"rp{socket}{number}", f"pxb{socket}", number)
-        device(f"x3130-upstream,id=up{socket},bus=rp{socket}0")
+            port("pcie-root-port", f"rp{side}{number}", f"pxb{side}", number)
+        device(f"x3130-upstream,id=up{side},bus=rp{side}0")
         for number in range(3):
-            port("xio3130-downstream", f"dn{socket}{number}", f"up{socket}")
+            port("xio3130-downstream", f"dn{side}{number}", f"up{side}")
     # A switch below a switch gives PXB, a second host bridge on node 0 gives NODE.
     device("x3130-upstream,id=up0b,bus=dn01")
     port("xio3130-downstream", "dn0b0", "up0b")

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from vlab import config, image, process, serial
+from vlab import config, image, process
 from vlab.config import Cache
 from vlab.machine import Machine, Shape, arguments, check_name
 from vlab.process import LabError
@@ -255,7 +255,7 @@ class Node:
     def console(self) -> Optional[Finding]:
         """What the console says of the kernel since the last look, if it is bad."""
         if self._watch is None:
-            self._watch = Watch(self.serial_log)
+            self._watch = Watch.last_boot(self.serial_log)
         return self._watch.poll()
 
     def answers(self) -> bool:
@@ -323,8 +323,12 @@ class Node:
         say(f"{failure}; boot is tried again, {left} left")
         self.stop()
 
-    def boot(self, tools: image.Tools, disk: Path, disk_format: str = "qcow2", retries: Optional[int] = None, fresh: Optional[Callable[[], None]] = None) -> float:
-        """Starts the node and waits for it; tries the boot again, a bounded number of times. :returns: seconds of the boot that worked.
+    def boot(
+        self, tools: image.Tools, disk: Path, disk_format: str = "qcow2", retries: Optional[int] = None, fresh: Optional[Callable[[], None]] = None
+    ) -> float:
+        """Starts the node and waits for it; tries the boot again, a bounded number of times.
+
+        :returns: seconds of the boot that worked.
 
         Nothing of a test has run yet, so every kind of failure is tried again.
 

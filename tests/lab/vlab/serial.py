@@ -19,6 +19,8 @@ PATTERNS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = (
     ("initramfs", re.compile(r"^\(initramfs\) |Gave up waiting for root", re.MULTILINE)),
     ("grub", re.compile(r"^grub( rescue)?> |^error: .*(not found|no such)", re.MULTILINE)),
 )
+# What the kernel says as it goes and GRUB as it comes.
+_BOOT_MARKS = (b"reboot: Restarting system", b"Rebooting in ", b"Booting `")
 _KEEP = 4096  # longer than any line that is looked for; a pattern can lie across two reads
 
 
@@ -51,6 +53,15 @@ class Watch:
         self.path = path
         self.offset = offset
         self._tail = ""
+
+    @classmethod
+    def last_boot(cls, path: Path) -> "Watch":
+        """Looks from the last boot on: a panic that an earlier one was made to have is over."""
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            data = b""
+        return cls(path, max(0, *(data.rfind(mark) for mark in _BOOT_MARKS)))
 
     def poll(self) -> Optional[Finding]:
         """A finding in the new text, reported once; None for none, or as long as the file is not there."""
