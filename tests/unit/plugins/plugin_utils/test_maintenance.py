@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of locality_maintenance besides its windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.inferops.locality.plugins.plugin_utils import maintenance
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        (None, []),
+        ({}, []),
+        ({"expected_minutes": 60}, []),
+        ({"windows": [], "blackouts": [], "prometheus": None, "max_not_ready": 0}, []),
+        ("sat", ["locality_maintenance: found 'sat', wanted a mapping"]),
+        ({"window": []}, ["locality_maintenance.window: unknown key"]),
+        ({"windows": "sat"}, ["locality_maintenance.windows: found 'sat', wanted a list"]),
+        ({"expected_minutes": 0}, ["locality_maintenance.expected_minutes: found 0, wanted a whole number of at least 1"]),
+        ({"expected_minutes": True}, ["locality_maintenance.expected_minutes: found True"]),
+        # 900 s + 2400 s + 5 minutes = 60 minutes
+        ({"expected_minutes": 59}, ["locality_maintenance.expected_minutes: found 59, wanted at least 60"]),
+        ({"expected_minutes": 60, "drain_timeout": 901}, ["wanted at least 61"]),
+        ({"drain_timeout": "15m", "max_unavailable": 0}, ["drain_timeout: found '15m'", "max_unavailable: found 0"]),
+    ],
+)
+def test_each_mistake_is_named(value: Any, parts: list[str]) -> None:
+    found = maintenance.check(value)
+    assert len(found) == len(parts)
+    for part, finding in zip(parts, found):
+        assert part in finding["message"]
+        assert finding["severity"] == "error"
+
+
+def test_an_unknown_key_names_the_nearest() -> None:
+    assert maintenance.check({"window": []})[0]["hint"] == "the nearest known key is locality_maintenance.windows"
+
+
+def test_what_the_gate_found_is_added() -> None:
+    found = maintenance.check({}, ["windows[0].timezone: 'x' is not known", "expected_minutes: is missing"])
+    assert [item["message"] for item in found] == ["locality_maintenance.windows[0].timezone: 'x' is not known"]

@@ -1,0 +1,124 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run says to people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.inferops.locality.plugins.plugin_utils import report
+
+
+def entry(knob: str, **more: Any) -> dict[str, Any]:
+    """A drift entry that is not in sync."""
+    return {
+        "knob": knob, "wanted": 0, "running": None, "configured": 60, "in_sync": False, "class": "managed", "needs": "live", "source": None,
+        "reason": "configured differs", **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("run", "skip", "layers"),
+    [
+        (["all"], [], ["host", "irq", "kubelet"]),
+        (["host"], [], ["host"]),
+        (["kubelet", "host"], [], ["host", "kubelet"]),
+        (["all"], ["irq"], ["host", "kubelet"]),
+        (["something"], [], []),
+    ],
+)
+def test_tags_choose_layers(run: list[str], skip: list[str], layers: list[str]) -> None:
+    assert report.layers(run, skip) == layers
+
+
+def test_only_managed_knobs_of_the_layers_block() -> None:
+    drift = {"entries": [
+        entry("vm.swappiness"), entry("vm.thp", in_sync=True), entry("pcie.aspm", **{"class": "reported"}), entry("kubelet.reserved_cpus", needs="restart"),
+    ]}
+    assert [item["knob"] for item in report.drifting(drift)] == ["vm.swappiness", "kubelet.reserved_cpus"]
+    assert [item["knob"] for item in report.drifting(drift, ["host"])] == ["vm.swappiness"]
+    assert report.drifting({}) == []
+
+
+@pytest.mark.parametrize(
+    ("item", "line"),
+    [
+        (
+            entry("vm.swappiness", source="/etc/sysctl.d/90-inferops-locality.conf:3"),
+            "vm.swappiness: configured 60 (/etc/sysctl.d/90-inferops-locality.conf:3); wanted 0; needs live [configured differs]",
+        ),
+        (
+            entry("vm.swappiness", running=1, reason="running and configured differ"),
+            "vm.swappiness: running 1, configured 60; wanted 0; needs live [running and configured differ]",
+        ),
+        (
+            entry("kubelet.reserved_memory", wanted={"0": 2**30}, configured=None, needs="restart"),
+            "kubelet.reserved_memory: configured not set; wanted 0: 1Gi; needs restart [configured differs]",
+        ),
+    ],
+)
+def test_a_drift_line_has_knob_side_found_place_and_wanted(item: dict[str, Any], line: str) -> None:
+    assert report.drift_line(item) == line
+
+
+def test_cost_is_listed_dearest_first() -> None:
+    assert list(report.cost([entry("a"), entry("b", needs="reboot"), entry("c", needs="restart")]).items()) == [("reboot", ["b"]), ("restart", ["c"]), ("live", ["a"])]
+
+
+def test_a_file_outside_the_tree_is_an_error_once() -> None:
+    problem = {"file": "/etc/sysctl.d", "reason": "symbolic link leaves the root: /etc/sysctl.d -> ../../.."}
+    found = report.errors({"findings": [{"id": "x", "severity": "warning", "message": "m", "hint": ""}], "problems": [problem, {"file": "/a", "reason": "cannot be read"}]})
+    assert [(item["id"], item["severity"]) for item in found] == [("root.escape", "error")]
+    assert report.errors({"findings": found, "problems": [problem]}) == found
+
+
+def state(**files: dict[str, Any]) -> dict[str, Any]:
+    """Facts with these checkpoint files."""
+    return {"kubelet": {"state_files": files}}
+
+
+PLAN = {"knobs": {"kubelet.state_files": "consistent", "kubelet.cpu_manager_policy": "static", "kubelet.memory_manager_policy": "Static"}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ({"exists": False, "policy": None, "valid": None, "reason": None}, None),
+        ({"exists": True, "policy": "static", "valid": True, "reason": None, "format": "v2"}, None),
+        ({"exists": True, "policy": "none", "valid": True, "reason": None, "format": "v2"}, "policy is 'none', wanted 'static'"),
+        # The node is configured for none yet; the file is right for what is planned.
+        ({"exists": True, "policy": "static", "valid": False, "reason": "policy is 'static', wanted 'none'", "format": "v2"}, None),
+        ({"exists": True, "policy": None, "valid": False, "reason": "checksum is wrong", "format": "v2"}, "checksum is wrong"),
+        ({"exists": True, "policy": None, "valid": False, "reason": "is of a form nobody knows", "format": "unknown"}, None),
+    ],
+)
+def test_checkpoints_that_stop_the_planned_kubelet_are_stale(entry: dict[str, Any], reason: str | None) -> None:
+    found = report.stale_files(state(cpu={"file": "/var/lib/kubelet/cpu_manager_state", **entry}), PLAN)
+    assert found == ([] if reason is None else [{"file": "/var/lib/kubelet/cpu_manager_state", "reason": reason}])
+
+
+def test_no_checkpoint_is_stale_where_the_plan_does_not_judge_them() -> None:
+    assert report.stale_files(state(cpu={"file": "f", "exists": True, "policy": "none", "valid": False, "reason": "r"}), {"knobs": {}}) == []
+
+
+def test_results_know_who_was_asked_and_who_did_not_answer() -> None:
+    hostvars = {
+        "a": {"observe_result": {"errors": [], "drifting": []}, "site_hosts": ["a", "b", "c"]},
+        "b": {},
+        "c": {"observe_result": {"errors": [{"id": "x"}], "drifting": []}},
+        "d": {"observe_result": {"errors": [], "drifting": [entry("vm.thp")]}},
+    }
+    found = report.results(hostvars, ["a", "b", "c", "d"])
+    assert {host: result["outcome"] for host, result in found.items()} == {"a": "in_sync", "b": "unreachable", "c": "refused"}
+    assert report.count_line(found) == "3 nodes: 1 in sync; 1 refused; 1 not reached"
+
+
+def test_a_node_without_a_plan_still_has_a_table() -> None:
+    lines = report.node_lines("n", {
+        "outcome": "refused", "root": "/", "before": [], "plan": {}, "topology_differences": [],
+        "errors": [{"id": "observe.failed", "severity": "error", "message": "no such folder", "hint": "look"}],
+    })
+    assert lines == ["n - refused", "  drift           none", "  findings        error observe.failed: no such folder. Hint: look."]
