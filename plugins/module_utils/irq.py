@@ -14,18 +14,24 @@ kernel reports success and moves nothing (x86, arch/x86/kernel/apic/vector.c), s
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuSet
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 CONFIGURED = "/etc/inferops-locality/irq.json"
+# What only this boot knows: interrupts that turned out to be managed, and what the boot program has said already.
+RUNTIME = "/run/inferops-locality/irq.json"
+DEFAULT = "/proc/irq/default_smp_affinity"
+_LOCK = "/run/inferops-locality/irq.lock"
 STRATEGIES = ("spread", "mask")
 VERDICTS = ("right", "moved", "pending", "managed", "refused", "no_vectors", "differs")
 IN_SYNC = frozenset(("right", "moved", "pending", "managed"))
@@ -132,6 +138,31 @@ def softirq_delta(before: Mapping[str, int], after: Mapping[str, int]) -> Dict[s
     return {cpu: (count - before[cpu]) % _COUNTER for cpu, count in after.items() if cpu in before}
 
 
+def softirq_share(delta: Mapping[str, int], cpus: CpuSet) -> Optional[float]:
+    """Part of what was counted that these CPUs did, 0 to 1; None where nothing was counted."""
+    total = sum(delta.values())
+    return sum(count for cpu, count in delta.items() if int(cpu) in cpus) / total if total else None
+
+
+def sample_softirqs(sysroot: SysRoot, seconds: float, cpus: Optional[CpuSet] = None, pause: Callable[[float], None] = time.sleep) -> Dict[str, Any]:
+    """What softirqs of the network did in an interval.
+
+    :param cpus: of these the share of ``net_rx`` is told.
+    :returns: ``{seconds, net_rx: {cpu: count}, net_tx: {cpu: count}, cpus: list|None, share: 0..1|None}``; CPUs that counted
+        nothing are left out.
+    """
+    before = read_softirqs(sysroot)
+    pause(seconds)
+    after = read_softirqs(sysroot)
+    counted = {name: softirq_delta(before[name], after[name]) for name in after}
+    return {
+        "seconds": seconds,
+        **{name: {cpu: count for cpu, count in counts.items() if count} for name, counts in counted.items()},
+        "cpus": None if cpus is None else cpulist.to_list(cpus),
+        "share": None if cpus is None else softirq_share(counted["net_rx"], cpus),
+    }
+
+
 # -- devices and their interrupts
 
 # Patterns of the drivers of data centre NICs and of NVMe (names as requested by the drivers, kernel 6.1 to 7.2).
@@ -183,6 +214,11 @@ def _queue(name: str, alone: bool) -> Optional[int]:
     return 0 if alone else None
 
 
+def is_address(text: str) -> bool:
+    """Whether a text is a PCI address as the kernel writes it."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
 def pci_address(sysroot: SysRoot, interface: str) -> Optional[str]:
     """PCI address of a network interface; for virtio and sub-functions it is that of the PCI device above."""
     path = sysroot.realpath(f"/sys/class/net/{interface}/device")
@@ -213,17 +249,22 @@ def read_irqs(sysroot: SysRoot, devices: Iterable[Mapping[str, Any]]) -> List[Di
 
     :returns: ``{irq, device, queue, asked, effective, affinity_hint, managed}``. ``queue`` is None for an interrupt that
         carries no data; lists are canonical texts or None where the file is absent; ``effective`` of an interrupt that was
-        never started is empty. ``managed`` is True where the kernel shows it (6.12 and later: the mask is not writable),
-        else None: older kernels say so only to who writes.
+        never started is empty. ``managed`` is True where the kernel shows it (6.12 and later: the mask is not writable) or has
+        told it to a write since this boot (older kernels tell nobody else), else None.
     """
     entries: List[Dict[str, Any]] = []
+    known = read_runtime(sysroot)["managed"]
     for device in devices:
         address = str(device["address"])
         numbers = device_irqs(sysroot, address)
-        names = {number: _handlers(sysroot, number) for number in numbers}
+        names = {number: handlers(sysroot, number) for number in numbers}
         queues = queue_numbers(names)
         for number in sorted(numbers, key=lambda irq: _order(queues[irq], irq)):
-            entries.append({"irq": number, "device": address, "queue": queues[number], **_affinity(sysroot, number)})
+            entry = {"irq": number, "device": address, "queue": queues[number], **_affinity(sysroot, number)}
+            # The number alone may have gone to another device since.
+            if names[number] and known.get(str(number)) == names[number]:
+                entry["managed"] = True
+            entries.append(entry)
     return entries
 
 
@@ -231,7 +272,7 @@ def _order(queue: Optional[int], irq: int) -> Tuple[bool, int, int]:
     return (queue is None, queue or 0, irq)
 
 
-def _handlers(sysroot: SysRoot, number: int) -> List[str]:
+def handlers(sysroot: SysRoot, number: int) -> List[str]:
     """Names of the handlers; a vector nobody asked for yet has none."""
     names = [name for name in sysroot.listdir(f"/proc/irq/{number}") if name not in _IRQ_FILES]
     if not names:
@@ -259,7 +300,7 @@ def _affinity(sysroot: SysRoot, number: int) -> Dict[str, Any]:
 
 def read_default(sysroot: SysRoot) -> Optional[CpuSet]:
     """CPUs new interrupts start on (``/proc/irq/default_smp_affinity``, a mask without a list form)."""
-    return sysroot.cpu_mask("/proc/irq/default_smp_affinity")
+    return sysroot.cpu_mask(DEFAULT)
 
 
 def read_cores(sysroot: SysRoot, cpus: Iterable[int]) -> List[CpuSet]:
@@ -272,6 +313,38 @@ def read_cores(sysroot: SysRoot, cpus: Iterable[int]) -> List[CpuSet]:
             siblings = sysroot.cpu_list(base + "thread_siblings_list")
         cores.add(siblings if siblings and cpu in siblings else frozenset((cpu,)))
     return sorted(cores, key=min)
+
+
+def nearest(cpus: CpuSet, home: Optional[int], members: Mapping[int, CpuSet], distances: Mapping[int, int]) -> CpuSet:
+    """Those of the CPUs that are nearest to a device: of its own NUMA node, else of the nearest one that has some, else all.
+
+    :param home: the device's NUMA node; None where the machine does not tell: then nothing is guessed.
+    :param members: CPUs of each NUMA node. :param distances: of each NUMA node from ``home``.
+    """
+    if home is None:
+        return cpus
+    if members.get(home, cpulist.EMPTY) & cpus:
+        return members[home] & cpus
+    known = sorted((distances[node], node) for node, mine in members.items() if mine & cpus and node in distances)
+    return members[known[0][1]] & cpus if known else cpus
+
+
+def numa_node(sysroot: SysRoot, address: str) -> Optional[int]:
+    """NUMA node of a PCI device; None where the firmware told none (-1)."""
+    home = sysroot.integer(f"/sys/bus/pci/devices/{address}/numa_node")
+    return home if home is not None and home >= 0 else None
+
+
+def read_nearest(sysroot: SysRoot, address: str, cpus: CpuSet) -> CpuSet:
+    """:func:`nearest` for a PCI device of this node."""
+    base = "/sys/devices/system/node"
+    nodes = sorted(int(name[4:]) for name in sysroot.listdir(base) if name[:4] == "node" and name[4:].isdigit())
+    home = numa_node(sysroot, address)
+    columns = (sysroot.text(f"{base}/node{home}/distance", 2**16) or "").split() if home in nodes else []
+    # one column for each NUMA node that is online
+    distances = {node: int(value) for node, value in zip(nodes, columns) if value.isdigit()} if len(columns) == len(nodes) else {}
+    members = {node: sysroot.cpu_list(f"{base}/node{node}/cpulist") or cpulist.EMPTY for node in nodes}
+    return nearest(cpus, home, members, distances)
 
 
 # -- placing
@@ -323,6 +396,23 @@ def place(irqs: Iterable[Mapping[str, Any]], cpus: CpuSet, strategy: str = "spre
     return wanted
 
 
+def skew(results: Iterable[Mapping[str, Any]], cpus: CpuSet) -> Optional[str]:
+    """Words about queues of one device that pile up on few of the CPUs they were given, or None.
+
+    Queues are even if no CPU has two more than its fair share: with the strategy ``mask`` the kernel may choose otherwise.
+    """
+    queues: Dict[int, int] = {}
+    for entry in results:
+        effective = _set(entry["effective"]) or cpulist.EMPTY
+        if entry["queue"] is not None and len(effective) == 1:
+            queues[min(effective)] = queues.get(min(effective), 0) + 1
+    total, most = sum(queues.values()), max(queues.values(), default=0)
+    if len(cpus) < 2 or most < -(-total // len(cpus)) + 2:
+        return None
+    busiest = min(cpu for cpu, count in queues.items() if count == most)
+    return f"{most} of {total} queues are on CPU {busiest}, of {len(cpus)} CPUs that they may use"
+
+
 def verdict(
     wanted: CpuSet, asked: Optional[CpuSet], effective: Optional[CpuSet], errno: Optional[int] = None,  # pylint: disable=redefined-outer-name
     fired: Optional[bool] = None, wrote: bool = False,
@@ -359,12 +449,115 @@ def writer(sysroot: SysRoot) -> Write:
         reason = sysroot.escapes(path)
         if reason:
             raise OSError(errno.EXDEV, reason)
-        handle = os.open(path if sysroot.live else sysroot.root + path, os.O_WRONLY | os.O_CLOEXEC | (0 if sysroot.live else os.O_TRUNC))
+        handle = os.open(_host(sysroot, path), os.O_WRONLY | os.O_CLOEXEC | (0 if sysroot.live else os.O_TRUNC))
         try:
             os.write(handle, text.encode("ascii"))
         finally:
             os.close(handle)
     return write
+
+
+def _host(sysroot: SysRoot, path: str) -> str:
+    return sysroot.root.rstrip("/") + path
+
+
+def store(sysroot: SysRoot, path: str, text: str) -> None:
+    """Write a file of our own, whole or not at all; its folder is made.
+
+    :raises OSError: it cannot be written.
+    """
+    reason = sysroot.escapes(path)
+    if reason:
+        raise OSError(errno.EXDEV, reason)
+    place = _host(sysroot, path)
+    os.makedirs(os.path.dirname(place), mode=0o755, exist_ok=True)
+    temporary = f"{place}.{os.getpid()}.new"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        try:
+            data = text.encode("utf-8")
+            while data:
+                data = data[os.write(handle, data):]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(temporary, place)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def discard(sysroot: SysRoot, path: str) -> None:
+    """Remove a file of our own, and its folder where that is empty then.
+
+    :raises OSError: it is there and stays.
+    """
+    reason = sysroot.escapes(path)
+    if reason:
+        raise OSError(errno.EXDEV, reason)
+    place = _host(sysroot, path)
+    try:
+        os.unlink(place)
+        os.rmdir(os.path.dirname(place))
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
+@contextmanager
+def locked(sysroot: SysRoot) -> Iterator[None]:
+    """Keeps the module, the boot unit and the udev units off each other: all of them read, decide and write.
+
+    :raises OSError: not root.
+    """
+    place = _host(sysroot, _LOCK)
+    os.makedirs(os.path.dirname(place), mode=0o755, exist_ok=True)
+    handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def read_runtime(sysroot: SysRoot) -> Dict[str, Any]:
+    """What this boot has learnt: ``{"managed": {irq: [handlers]}, "said": {device: [lines]}}``, empty before the first run."""
+    found: Dict[str, Any] = {"managed": {}, "said": {}}
+    try:
+        data = json.loads(sysroot.text(RUNTIME, 2**22) or "{}")
+    except (ValueError, RecursionError):
+        return found
+    for key in found:
+        if isinstance(data, dict) and isinstance(data.get(key), dict):
+            found[key] = data[key]
+    return found
+
+
+def learn(sysroot: SysRoot, results: Iterable[Mapping[str, Any]], said: Optional[Mapping[str, Sequence[str]]] = None) -> None:
+    """Keep until the next boot what a run has learnt; nothing is written where that is nothing new.
+
+    :param results: of :func:`apply`.
+    """
+    before = read_runtime(sysroot)
+    after = {"managed": dict(before["managed"]), "said": {**before["said"], **{device: list(lines) for device, lines in (said or {}).items()}}}
+    for entry in results:
+        if entry["errno"] and entry["verdict"] == "managed":
+            after["managed"][str(entry["irq"])] = handlers(sysroot, entry["irq"])
+    if after != before:
+        store(sysroot, RUNTIME, json.dumps(after) + "\n")
+
+
+def put_default(sysroot: SysRoot, cpus: CpuSet, check: bool = False, write: Optional[Write] = None) -> Tuple[bool, Optional[str]]:
+    """Set where new interrupts start. :returns: whether it differed, and the errno's name if it was refused."""
+    present = read_default(sysroot)
+    if present is None or present == cpus:
+        return False, None
+    if not check:
+        try:
+            (write or writer(sysroot))(DEFAULT, cpulist.to_mask(cpus))
+        except OSError as error:
+            return True, errno.errorcode.get(error.errno or 0, str(error.errno))
+    return True, None
 
 
 def _fired(sysroot: SysRoot, numbers: Collection[int]) -> Dict[int, int]:
@@ -381,7 +574,8 @@ def apply(
 ) -> List[Dict[str, Any]]:
     """Bring the interrupts of ``entries`` (of :func:`read_irqs`) to where ``plan`` has them.
 
-    Nothing is written where an interrupt is right already, nor with ``check``: then the verdict is about what is there.
+    Nothing is written where an interrupt is right already, nor with ``check``: then the verdict is about what is there, and an
+    interrupt that is known to be managed is told from one that only differs.
 
     :returns: ``{irq, device, queue, wanted, asked, effective, verdict, errno}``, lists as texts.
     """
@@ -406,10 +600,13 @@ def apply(
         number = entry["irq"]
         now = {**entry, **_affinity(sysroot, number)} if number in wrote or number in errors else entry
         fired = after[number] > before[number] if number in after and number in before else None
+        judged = verdict(plan[number], _set(now["asked"]), _set(now["effective"]), errors.get(number), fired, number in wrote)
+        if judged == "differs" and check and now["managed"]:
+            judged = "managed"
         results.append({
             "irq": number, "device": entry["device"], "queue": entry["queue"], "wanted": cpulist.to_list(plan[number]),
             "asked": now["asked"], "effective": now["effective"], "errno": errno.errorcode.get(errors[number]) if number in errors else None,
-            "verdict": verdict(plan[number], _set(now["asked"]), _set(now["effective"]), errors.get(number), fired, number in wrote),
+            "verdict": judged,
         })
     return results
 
@@ -427,24 +624,40 @@ def _move(write: Write, number: int, cpus: CpuSet, pause: Callable[[float], None
     return errno.EBUSY
 
 
-def steer(sysroot: SysRoot, interface: str, kind: str, cpus: CpuSet, check: bool = False, write: Optional[Write] = None) -> Dict[str, Any]:
+def read_steering(sysroot: SysRoot, interface: str, kind: str) -> Dict[str, CpuSet]:
+    """Receive (``rps``) or transmit (``xps``) packet steering of an interface: queue to CPUs.
+
+    A queue without the file is left out: a kernel without the feature, or a device with one queue, which refuses to say.
+    """
+    prefix = {"rps": "rx-", "xps": "tx-"}[kind]
+    base = f"/sys/class/net/{interface}/queues"
+    found: Dict[str, CpuSet] = {}
+    for queue in sorted((name for name in sysroot.listdir(base) if name.startswith(prefix)), key=lambda name: (len(name), name)):
+        present = sysroot.cpu_mask(f"{base}/{queue}/{kind}_cpus")
+        if present is not None:
+            found[queue] = present
+    return found
+
+
+def steer(
+    sysroot: SysRoot, interface: str, kind: str, cpus: CpuSet, check: bool = False, write: Optional[Write] = None,
+    each: Optional[Mapping[str, CpuSet]] = None,
+) -> Dict[str, Any]:
     """Set receive (``rps``) or transmit (``xps``) packet steering of all queues of an interface; no CPUs turn it off.
 
+    :param each: queues that get other CPUs than the rest.
     :returns: ``{interface, kind, wanted, changed: [queue], errno: {queue: name}}``.
     """
     write = write or writer(sysroot)
-    prefix = {"rps": "rx-", "xps": "tx-"}[kind]
     result: Dict[str, Any] = {"interface": interface, "kind": kind, "wanted": cpulist.to_list(cpus), "changed": [], "errno": {}}
-    base = f"/sys/class/net/{interface}/queues"
-    for queue in sorted((name for name in sysroot.listdir(base) if name.startswith(prefix)), key=lambda name: (len(name), name)):
-        path = f"{base}/{queue}/{kind}_cpus"
-        present = sysroot.cpu_mask(path)
-        # a kernel without the feature, or a device with one queue, has no file or refuses to say
-        if present is None or present == cpus:
+    for queue, present in read_steering(sysroot, interface, kind).items():
+        mine = (each or {}).get(queue, cpus)
+        path = f"/sys/class/net/{interface}/queues/{queue}/{kind}_cpus"
+        if present == mine:
             continue
         if not check:
             try:
-                write(path, cpulist.to_mask(cpus))
+                write(path, cpulist.to_mask(mine))
             except OSError as error:
                 result["errno"][queue] = errno.errorcode.get(error.errno or 0, str(error.errno))
                 continue
@@ -455,7 +668,7 @@ def steer(sysroot: SysRoot, interface: str, kind: str, cpus: CpuSet, check: bool
 # -- what is configured for the next boot
 
 def read_configured(sysroot: SysRoot) -> Optional[Dict[str, Any]]:
-    """The file the boot program reads: ``{"version": 1, "devices": [{address, cpus, strategy, queues, rps, xps}]}``.
+    """The file the boot program reads: ``{"version": 1, "default_affinity", "devices": [{address, cpus, strategy, queues, rps, xps}]}``.
 
     Lists are canonical texts, ``queues`` a number; all but address and strategy are None where nothing is wanted. None where the
     file is absent, or not such a file (a problem then).
@@ -481,6 +694,11 @@ def _configured(data: Any) -> Dict[str, Any]:
         raise ValueError("version is not 1")
     if not isinstance(data["devices"], list):
         raise TypeError("devices is not a list")
+    default = data.get("default_affinity")
+    if default is not None:
+        if not isinstance(default, str) or not cpulist.from_list(default):
+            raise ValueError("default_affinity is not a CPU list")
+        default = cpulist.to_list(cpulist.from_list(default))
     devices: List[Dict[str, Any]] = []
     for device in data["devices"]:
         if not isinstance(device, dict):
@@ -501,11 +719,12 @@ def _configured(data: Any) -> Dict[str, Any]:
         if entry["cpus"] == "":
             raise ValueError(f"cpus of {device['address']} is empty")
         devices.append(entry)
-    return {"version": 1, "devices": devices}
+    return {"version": 1, "default_affinity": default, "devices": devices}
 
 
 __all__ = (
-    "CONFIGURED", "IN_SYNC", "Interrupt", "STRATEGIES", "VERDICTS", "apply", "cpu_order", "device_irqs", "interfaces", "parse_interrupts",
-    "parse_softirqs", "pci_address", "place", "queue_numbers", "read_configured", "read_cores", "read_default", "read_irqs",
-    "read_softirqs", "softirq_delta", "steer", "verdict", "writer",
+    "CONFIGURED", "DEFAULT", "IN_SYNC", "Interrupt", "RUNTIME", "STRATEGIES", "VERDICTS", "apply", "cpu_order", "device_irqs", "discard",
+    "handlers", "interfaces", "is_address", "learn", "locked", "nearest", "numa_node", "parse_interrupts", "parse_softirqs", "pci_address", "place",
+    "put_default", "queue_numbers", "read_configured", "read_cores", "read_default", "read_irqs", "read_nearest", "read_runtime",
+    "read_softirqs", "read_steering", "sample_softirqs", "skew", "softirq_delta", "softirq_share", "steer", "store", "verdict", "writer",
 )

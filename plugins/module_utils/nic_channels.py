@@ -78,6 +78,11 @@ def wanted(present: Channels, queues: int) -> Channels:
     return replace(present, rx=queues, tx=queues)
 
 
+def with_counts(present: Channels, received: int, sent: int, combined: int) -> Channels:
+    """The channels with these numbers, such as they were once."""
+    return replace(present, rx=received, tx=sent, combined=combined)
+
+
 def put(interface: str, channels: Channels, ioctl: Ioctl = _kernel) -> None:
     """Set the channels of an interface. Drivers reset the interface for it; interrupts may get new numbers.
 
@@ -87,4 +92,4 @@ def put(interface: str, channels: Channels, ioctl: Ioctl = _kernel) -> None:
     _call(interface, array.array("B", _CHANNELS.pack(_SET, *values)), ioctl)
 
 
-__all__ = ("Channels", "get", "put", "wanted")
+__all__ = ("Channels", "get", "put", "wanted", "with_counts")

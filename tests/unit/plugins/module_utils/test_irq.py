@@ -361,7 +361,7 @@ def test_configured_is_read_in_canonical_form(tmp_path: Path) -> None:
     assert irq.read_configured(SysRoot(str(tmp_path))) is None
     data, problems = configured(tmp_path, json.dumps({"version": 1, "devices": [{**GOOD, "cpus": "1,0,64-65"}, {"address": "0000:1a:00.0", "rps": "3"}]}))
     assert problems == []
-    assert data == {"version": 1, "devices": [GOOD, {"address": "0000:1a:00.0", "cpus": None, "strategy": "spread", "queues": None, "rps": "3", "xps": None}]}
+    assert data == {"version": 1, "default_affinity": None, "devices": [GOOD, {"address": "0000:1a:00.0", "cpus": None, "strategy": "spread", "queues": None, "rps": "3", "xps": None}]}
 
 
 BAD = {

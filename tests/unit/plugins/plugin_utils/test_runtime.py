@@ -48,7 +48,7 @@ def test_program_runs_without_the_collection(tmp_path: Path) -> None:
 
 def test_program_holds_only_what_it_needs() -> None:
     names = {Path(name).stem for name in runtime.members()}
-    assert {"runtime_main", "irq", "cpulist", "sysroot", "nic_channels"} == names - {"__init__", "__main__"}
+    assert {"runtime_main", "irq", "irq_saved", "cpulist", "sysroot", "nic_channels"} == names - {"__init__", "__main__"}
 
 
 def test_version_follows_the_content(tmp_path: Path) -> None:
