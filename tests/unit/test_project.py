@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import re
 import subprocess
@@ -21,6 +22,7 @@ ROLES = sorted(path.name for path in (TOP / "roles").glob("*") if (path / "tasks
 LARGEST_FILE = 256 * 1024
 
 
+@functools.cache
 def project_files() -> list[Path]:
     """Files of the project: what git knows and what is new and not ignored; without git, as unpacked."""
     listed = subprocess.run(
