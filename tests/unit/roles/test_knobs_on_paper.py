@@ -26,7 +26,7 @@ POLICY: dict[str, Any] = {
     "hugepages": {"1Gi": {"0": 4, "1": 4}},
     "host": {"max_latency_us": 20, "irqbalance": "banned"},
     "irq": {"queues": 4, "rps": True},
-    "pcie": {"iommu": "pt", "acs_off": ["0000:15:01.0", "0000:17:00.0"], "justification": "peer-to-peer between GPU and NIC", "owner": "platform team", "force": True},
+    "pcie": {"iommu": "pt", "acs_off": ["0000:15:01.0", "0000:17:00.0"], "justification": "GPU to NIC", "owner": "platform team", "force": True},
 }
 
 # Only where tuned is installed.

@@ -65,12 +65,14 @@ def test_a_drift_line_has_knob_side_found_place_and_wanted(item: dict[str, Any],
 
 
 def test_cost_is_listed_dearest_first() -> None:
-    assert list(report.cost([entry("a"), entry("b", needs="reboot"), entry("c", needs="restart")]).items()) == [("reboot", ["b"]), ("restart", ["c"]), ("live", ["a"])]
+    costs = report.cost([entry("a"), entry("b", needs="reboot"), entry("c", needs="restart")])
+    assert list(costs.items()) == [("reboot", ["b"]), ("restart", ["c"]), ("live", ["a"])]
 
 
 def test_a_file_outside_the_tree_is_an_error_once() -> None:
     problem = {"file": "/etc/sysctl.d", "reason": "symbolic link leaves the root: /etc/sysctl.d -> ../../.."}
-    found = report.errors({"findings": [{"id": "x", "severity": "warning", "message": "m", "hint": ""}], "problems": [problem, {"file": "/a", "reason": "cannot be read"}]})
+    warning = {"id": "x", "severity": "warning", "message": "m", "hint": ""}
+    found = report.errors({"findings": [warning], "problems": [problem, {"file": "/a", "reason": "cannot be read"}]})
     assert [(item["id"], item["severity"]) for item in found] == [("root.escape", "error")]
     assert report.errors({"findings": found, "problems": [problem]}) == found
 
