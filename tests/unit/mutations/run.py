@@ -35,7 +35,7 @@ settings.register_profile("mutation", settings.get_profile("quick"), max_example
 settings.load_profile("mutation")
 """
 SEED = "20260101"
-TIMEOUT = 180
+TIMEOUT = 600
 
 
 def copy(target: Path) -> Path:
