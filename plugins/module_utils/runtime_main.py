@@ -205,7 +205,7 @@ def _default(sysroot: SysRoot, cpus: str, check: bool, report: Report) -> bool:
         report.stands("", f"new interrupts do not start on '{cpus}'")
     elif differs:
         report.did(f"new interrupts start on '{cpus}'")
-    return not (code or differs and check)
+    return not (code or (differs and check))
 
 
 def _queues(sysroot: SysRoot, device: Dict[str, Any], check: bool, report: Report) -> bool:
@@ -261,7 +261,8 @@ def _interrupts(sysroot: SysRoot, device: Dict[str, Any], check: bool, report: R
     else:
         report.lines.append(line)
     if counts["no_vectors"]:
-        report.stands(address, f"{address}: the CPUs have vectors for {len(results) - counts['no_vectors']} of its {len(results)} interrupts: give it fewer queues")
+        fit = len(results) - counts["no_vectors"]
+        report.stands(address, f"{address}: the CPUs have vectors for {fit} of its {len(results)} interrupts: give it fewer queues")
     if not check:
         try:
             irq.learn(sysroot, results)

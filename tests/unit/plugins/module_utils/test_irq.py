@@ -18,6 +18,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import irq
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import from_list
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper
+from ansible_collections.inferops.locality.tests.unit.paper_kernel import Kernel
 
 MACHINE: Dict[str, Any] = {
     "cpus": {"sockets": 1, "cores_per_numa": 4, "threads": 2},
@@ -247,27 +248,6 @@ def test_verdict(wanted: str, asked: Optional[str], effective: Optional[str], co
 
 # -- writing, with a kernel on paper
 
-class Kernel:
-    """Takes writes to a paper tree as a kernel does: moves at once, at the next interrupt, or not at all."""
-
-    def __init__(self, root: Path, moves: bool = True, errors: Optional[Dict[int, list]] = None) -> None:
-        self.root, self.moves, self.errors = root, moves, errors or {}
-        self.writes: list = []
-
-    def write(self, path: str, text: str) -> None:
-        number = int(path.split("/")[3]) if path.startswith("/proc/irq/") else -1
-        if self.errors.get(number):
-            code = self.errors[number].pop(0)
-            if code:
-                raise OSError(code, "")
-        self.writes.append((path, text))
-        (self.root / path[1:]).write_text(text + "\n")
-        if self.moves and number >= 0:
-            present = (self.root / f"proc/irq/{number}/effective_affinity_list").read_text().strip()
-            if not from_list(present) <= from_list(text):
-                (self.root / f"proc/irq/{number}/effective_affinity_list").write_text(str(min(from_list(text))))
-
-
 def applied(root: Path, kernel: Kernel, cpus: str, strategy: str = "spread", check: bool = False, pauses: Optional[list] = None) -> list:
     sysroot = SysRoot(str(root))
     present = read(sysroot, "0000:00:01.0")
@@ -361,7 +341,9 @@ def test_configured_is_read_in_canonical_form(tmp_path: Path) -> None:
     assert irq.read_configured(SysRoot(str(tmp_path))) is None
     data, problems = configured(tmp_path, json.dumps({"version": 1, "devices": [{**GOOD, "cpus": "1,0,64-65"}, {"address": "0000:1a:00.0", "rps": "3"}]}))
     assert problems == []
-    assert data == {"version": 1, "default_affinity": None, "devices": [GOOD, {"address": "0000:1a:00.0", "cpus": None, "strategy": "spread", "queues": None, "rps": "3", "xps": None}]}
+    other = {"address": "0000:1a:00.0", "cpus": None, "strategy": "spread", "queues": None, "rps": "3", "xps": None}
+    assert data == {"version": 1, "default_affinity": None, "devices": [GOOD, other]}
+    assert (configured(tmp_path, '{"version": 1, "default_affinity": "4,0,1", "devices": []}')[0] or {})["default_affinity"] == "0-1,4"
 
 
 BAD = {
@@ -378,6 +360,8 @@ BAD = {
     "a number for a list": (json.dumps({"version": 1, "devices": [{**GOOD, "cpus": 3}]}), "cpus of 0000:18:00.0 is not a CPU list"),
     "an empty list": (json.dumps({"version": 1, "devices": [{**GOOD, "cpus": ""}]}), "cpus of 0000:18:00.0 is empty"),
     "a broken list": (json.dumps({"version": 1, "devices": [{**GOOD, "xps": "3-1"}]}), "runs backwards"),
+    "a default of another kind": ('{"version": 1, "default_affinity": [0], "devices": []}', "default_affinity is not a CPU list"),
+    "an empty default": ('{"version": 1, "default_affinity": "", "devices": []}', "default_affinity is not a CPU list"),
     "deeply nested": ("[" * 100000, "is not JSON"),
 }
 

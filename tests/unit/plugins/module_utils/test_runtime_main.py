@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.inferops.locality.plugins.module_utils import irq, nic_channels, runtime_main
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper
+from ansible_collections.inferops.locality.tests.unit.paper_kernel import Live
 
 ETH0, ETH1 = "0000:00:01.0", "0000:00:02.0"
 
@@ -96,14 +97,6 @@ def test_device_that_is_gone(root: Path) -> None:
     status, text = run(root, devices=[{"address": "0000:7f:00.0", "cpus": "0"}, {"address": ETH0, "cpus": "0,4"}])
     assert (status, text.splitlines()[0]) == (0, "0000:7f:00.0: no such device")
     assert asked(root, 66) == "4"
-
-
-class Live(SysRoot):
-    """A paper node that passes for the running one, for what only a running one has."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(str(root))
-        self.live = True
 
 
 @pytest.mark.parametrize("channels, queues, check, status, text, put", [
