@@ -9,7 +9,6 @@ A machine may lose power at any moment here, so each file is written beside its 
 from __future__ import annotations
 
 import os
-import stat
 import tempfile
 from typing import Dict, List, Optional, Tuple
 
@@ -132,8 +131,10 @@ class Files:
 
     def undo(self) -> None:
         """Put back every file that was changed here, and those that a command changed."""
+        fresh = SysRoot(self._sysroot.root)
         for path in [*reversed(self.changed()), *self._kept]:
-            self._set(path, *self._before[path])
+            if fresh.data(path) != self._before[path][0] or path not in self._kept:
+                self._set(path, *self._before[path])
         self._tidy()
 
     def _set(self, path: str, data: Optional[bytes], mode: int) -> None:
@@ -143,12 +144,6 @@ class Files:
                 os.unlink(target)
                 _force_folder(os.path.dirname(target))
             return
-        try:
-            with open(target, "rb") as stream:
-                if stream.read() == data and stat.S_IMODE(os.fstat(stream.fileno()).st_mode) == mode:
-                    return
-        except OSError:
-            pass
         os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".inferops-locality-")
         try:

@@ -122,7 +122,7 @@ class Trial:
                 raise ValueError
             return dict(found)
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise BootError(f"{FILE_TRIAL} is not what this collection writes; remove it, and the trial with state absent") from None
+            raise BootError(f"{FILE_TRIAL} is not what this collection writes; remove it, then take the trial away with state absent") from None
 
     def _boot_id(self) -> str:
         return self.node.text("/proc/sys/kernel/random/boot_id") or ""
