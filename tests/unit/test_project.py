@@ -99,7 +99,7 @@ MODULE_UTILS = sorted(path for path in (PLUGINS / "module_utils").glob("*.py"))
 OPENS_FILES = {"open", "io.open"} | {f"os.{name}" for name in ("open", "listdir", "scandir", "readlink", "walk", "stat", "lstat")}
 # sysroot reads. What writes, and what takes a link as a link, says here why it does so itself.
 OPENS_NEVERTHELESS = {
-    "boot_files": {"open", "os.open", "os.stat"},  # replaces the boot loader's files, forced to the disk
+    "boot_files": {"os.open", "os.stat"},  # replaces the boot loader's files, forced to the disk
     "irq": {"os.open"},  # the kernel's answer to a write of an interrupt's CPUs is its errno
     "snapshot": {"os.lstat", "os.readlink"},  # copies links as links
 }
