@@ -316,10 +316,10 @@ class Trial:
         """
         if not self.node.live:
             return
-        if self.record:
-            self._disarm(self.record["path"])
         if self.node.text(FILE_TIMER) is not None:
             self.node.command(["systemctl", "stop", f"{UNIT}.timer"])
+        if self.record:
+            self._disarm(self.record["path"])
 
     def ended(self) -> None:
         """Have systemd forget the units whose files are gone."""
@@ -329,7 +329,8 @@ class Trial:
     def _disarm(self, path: str) -> None:
         now = self.node.boot()
         program = next((name for name in ("grub-editenv", "grub2-editenv") if self.node.runner.find(name)), None)
-        if now.next_entry == path and program is not None:
+        # GRUB empties the variable when it has obeyed it, and leaves the name behind; somebody else's entry stays.
+        if now.next_entry in (None, path) and now.obeys_next_entry and program is not None:
             self.node.command([program, f"{now.grub_dir}/grubenv", "unset", "next_entry"])
 
 

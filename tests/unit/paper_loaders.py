@@ -136,7 +136,8 @@ class Paper(boot.Runner):
         """What the machine does: takes the entry, forgets next_entry, starts the kernel. :returns: its arguments."""
         found = self.node().boot(once=True)
         assert found.args is not None
-        self.env = {name: value for name, value in self.env.items() if name != "next_entry"}
+        if self.env.get("next_entry"):
+            self.env = {**self.env, "next_entry": ""}
         words = [arg.raw for arg in found.args]
         self.boots += 1
         self.put("/proc/cmdline", f"BOOT_IMAGE={found.kernel} " + " ".join(words) + "\n")
