@@ -425,3 +425,70 @@ def test_kernels_sort_by_version() -> None:
     names = ["a-5.14.0-70.el9", "a-5.14.0-503.el9", "a-5.14.0-503.2.el9", "a-6.1~rc1", "a-6.1"]
     shuffled = [names[index] for index in (4, 1, 3, 0, 2)]
     assert sorted(shuffled, key=kernel_args.version_key) == names
+
+# -- what a line has and lacks, and taking words out of files
+
+LACKS = [
+    ("ro a=1 b=2", ["a=1", "b=2"], []),
+    ("ro b=2 a=1", ["a=1", "b=2"], ["in another order"]),
+    ("ro a=1", ["a=1", "b=2"], ["'b=2' is missing"]),
+    ("a=1 a=1", ["a=1"], ["twice"]),
+    ("a=1 a=3", ["a=1"], ["'a=3' is there too"]),
+    ("a-b=1", ["a_b=1"], []),
+    ('x="a b"', ['"x=a b"'], []),
+    ("hugepagesz=1G hugepages=8 hugepagesz=2M hugepages=4", ["hugepagesz=2M", "hugepages=4"], ["'hugepagesz=1G' is there too"]),
+    ("pci=noats pci=config_acs=1@1:0.0", ["pci=config_acs=1@1:0.0"], []),
+    ("pci=config_acs=0@1:0.0 pci=config_acs=1@1:0.0", ["pci=config_acs=1@1:0.0"], ["'pci=config_acs=0@1:0.0' is there too"]),
+    ("api_token=x", ["api_token=y"], ["'api_token=********' is missing"]),
+    ("", [], []),
+]
+
+
+@pytest.mark.parametrize("line, ours, said", LACKS)
+def test_lacks(line: str, ours: list, said: list) -> None:
+    reasons = kernel_args.lacks(kernel_args.parse(line).args, [kernel_args.parse(token).args[0] for token in ours])
+    assert bool(reasons) == bool(said)
+    assert all(text in "; ".join(reasons) for text in said)
+
+
+def test_what_lacks_finds_is_what_merge_mends() -> None:
+    for line, ours, _said in LACKS:
+        args = [kernel_args.parse(token).args[0] for token in ours]
+        assert kernel_args.lacks(kernel_args.merge(kernel_args.parse(line).args, args), args) == []
+
+
+BLOCK = f"{kernel_args.BLOCK_BEGIN} (x)\nA=1\n{kernel_args.BLOCK_END}\n"
+
+
+@pytest.mark.parametrize(
+    "text, lines, rest",
+    [
+        ("", [], ""),
+        ("a\nb\n", [], "a\nb\n"),
+        (f"a\n{BLOCK}", [2, 3, 4], "a\n"),
+        (f"{BLOCK}b", [1, 2, 3], "b"),
+        (f"a\n{kernel_args.BLOCK_BEGIN}\nb\n", [], f"a\n{kernel_args.BLOCK_BEGIN}\nb\n"),
+        (f"{kernel_args.BLOCK_END}\na\n", [], f"{kernel_args.BLOCK_END}\na\n"),
+    ],
+)
+def test_our_part_of_a_file(text: str, lines: list, rest: str) -> None:
+    assert list(kernel_args.block_lines(text)) == lines
+    assert kernel_args.without_block(text) == rest
+
+
+@pytest.mark.parametrize(
+    "text, line, raw, rest",
+    [
+        ('A="x=1 y"', 1, "x=1", 'A="y"'),
+        ('A="y x=1"', 1, "x=1", 'A="y"'),
+        ('A="y x=1 z"', 1, "x=1", 'A="y z"'),
+        ("A=x=1", 1, "x=1", "A="),
+        ("B=\nA='x=1'\n", 2, "x=1", "B=\nA=''\n"),
+        ('A="x=1 x=1"', 1, "x=1", None),
+        ('A="x=12 yx=1"', 1, "x=1", None),
+        ('A="x=1"', 2, "x=1", None),
+        ('A="x=1"', 0, "x=1", None),
+    ],
+)
+def test_without_word(text: str, line: int, raw: str, rest: Optional[str]) -> None:
+    assert kernel_args.without_word(text, line, raw) == rest
