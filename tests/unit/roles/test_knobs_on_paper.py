@@ -167,9 +167,12 @@ def _copy(root: Path, target: Path) -> None:
     shutil.copytree(root, target, symlinks=True)
 
 
+# What starts the program at boot (knobs.FILE_IRQ_UNIT), when a NIC appears, and every minute.
+IRQ_UNITS = ("/etc/systemd/system/inferops-locality-irq@.service", "/etc/systemd/system/inferops-locality-irq.timer")
+
 OURS = (
     knobs.FILE_GRUB, knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE,
-    knobs.FILE_IRQ, knobs.FILE_IRQ_UNIT, knobs.FILE_IRQ_UDEV, knobs.FILE_KUBELET,
+    knobs.FILE_IRQ, knobs.FILE_IRQ_UNIT, *IRQ_UNITS, knobs.FILE_IRQ_UDEV, knobs.FILE_KUBELET,
 )
 
 
@@ -223,6 +226,7 @@ def test_what_the_plan_no_longer_has_loses_its_file(converged: dict[str, Node], 
     gone = sorted(set(before) - set(playing.contents(root)))
     assert gone == sorted((
         *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE, knobs.FILE_IRQ, knobs.FILE_IRQ_UNIT, knobs.FILE_IRQ_UDEV, knobs.FILE_RUNTIME,
-        "/etc/systemd/system/multi-user.target.wants/inferops-locality-irq.service",
+        *IRQ_UNITS, "/etc/systemd/system/multi-user.target.wants/inferops-locality-irq.service",
+        "/etc/systemd/system/timers.target.wants/inferops-locality-irq.timer",
     ))
     assert playing.play("audit", inventory=inventory).rc == 0
