@@ -159,6 +159,8 @@ def apply(sysroot: SysRoot, check: bool = False, interface: Optional[str] = None
             # A node that boots must not take interrupts on its pods' CPUs because a disk is full.
             report.stands("", f"{irq_saved.SAVED} cannot be written, there will be no way back: {error.strerror}")
             good = False
+    if interface is None and sysroot.is_dir("/sys/fs/cgroup/system.slice/irqbalance.service"):
+        report.stands("", "irqbalance runs: it moves interrupts away from where they are put")
     if interface is None and configured["default_affinity"]:
         good &= _default(sysroot, configured["default_affinity"], check, report)
     for device in devices:

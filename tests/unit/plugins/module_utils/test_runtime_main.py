@@ -137,6 +137,12 @@ def test_what_is_mended_and_breaks_again_is_said_again(root: Path) -> None:
     assert run(root, "--brief")[1] == "0000:7f:00.0: no such device\n"
 
 
+def test_irqbalance_is_named_once(root: Path) -> None:
+    (root / "sys/fs/cgroup/system.slice/irqbalance.service").mkdir(parents=True)
+    assert run(root, "--brief", devices=[])[1] == "irqbalance runs: it moves interrupts away from where they are put\n"
+    assert run(root, "--brief")[1] == ""
+
+
 def test_result_as_json(root: Path) -> None:
     devices = [{"address": ETH0, "cpus": "0,4"}]
     assert json.loads(run(root, "--json", "--check", devices=devices)[1])["changed"] is False
