@@ -101,7 +101,7 @@ def a_write_that_moves_nothing_is_seen(case: Case) -> None:
         counts.write_text("\n".join(
             f"{line.split(':')[0]}: " + "99999 " * 16 + " PCI-MSI 1-edge x" if line.split(":")[0].strip() in {str(number) for number in fired} else line
             for line in text.splitlines()))
-    case.kernel.write = write  # type: ignore[method-assign]
+    case.kernel.write = write  # type: ignore[assignment, method-assign]
     results = case.place(NIC, "2")
     assert {(entry["asked"], entry["effective"], entry["verdict"]) for entry in results} == {("2", "9", "differs")}
 
