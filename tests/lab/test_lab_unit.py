@@ -274,6 +274,19 @@ def test_a_reboot_that_the_emulator_lost_is_tried_again_once(cache: Cache, kind:
         node.reboot()
 
 
+def test_an_emulator_that_died_has_its_last_words_repeated(cache: Cache) -> None:
+    node = Node(cache, "a", Record(1, {}, "tcg"))
+    node.directory.mkdir()
+    with pytest.raises(BootFailed, match="died: the emulator ended without a word"):
+        node.wait()
+    (node.directory / "qemu.log").write_text("qemu: warning: hub 3 is not connected to host network\nAssertion `x' failed.\n")
+    (node.directory / "serial.log").write_text("Booting\n")
+    with pytest.raises(BootFailed, match="died: Assertion `x' failed.; console: ") as caught:
+        node.wait()
+    kept = list(cache.logs.glob("a-*-died.log"))
+    assert len(kept) == 1 and str(kept[0]) in str(caught.value)
+
+
 # -- processes and ports
 
 
