@@ -290,10 +290,9 @@ class _Grub(Loader):
                     left.append(f"{path} was changed since it was written here and is left so; its original also had: {' '.join(lost)}")
                 files.put(path, original if body.rstrip(b"\n") == original.rstrip(b"\n") else body)
                 files.remove(f"{ORIGINALS}{path}")
+        files.remove(knobs.FILE_GRUB)
         for path, text in self._read():
-            if self._ours(path):
-                files.remove(path)
-            elif path not in record.get("edited", {}) and kernel_args.block_lines(text):
+            if not self._ours(path) and path not in record.get("edited", {}) and kernel_args.block_lines(text):
                 files.put(path, _strip(text.encode("utf-8")))
         write_record(files, {})
         return left

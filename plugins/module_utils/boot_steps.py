@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence
 
-from ansible_collections.inferops.locality.plugins.module_utils import boot, kernel_args, state_boot
+from ansible_collections.inferops.locality.plugins.module_utils import boot, kernel_args, knobs, state_boot
 from ansible_collections.inferops.locality.plugins.module_utils.boot import Loader, Node
 from ansible_collections.inferops.locality.plugins.module_utils.boot_files import BootError, Files
 from ansible_collections.inferops.locality.plugins.module_utils.boot_trial import MARK, Safety, Trial
@@ -91,7 +91,13 @@ def absent(node: Node, check: bool = False) -> Outcome:
 
     :raises BootError: it cannot be done.
     """
-    loader = boot.loader_of(node)
+    try:
+        loader = boot.loader_of(node)
+    except BootError:
+        if any(node.sysroot().exists(path) for path in (knobs.FILE_GRUB, boot.DIR)):
+            raise
+        # Nothing was ever given here, and nothing could have been.
+        return Outcome(node.boot().kind)
     trial = Trial(node, loader)
     files = Files(node.sysroot())
     own = loader.own()

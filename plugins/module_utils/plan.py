@@ -821,11 +821,11 @@ def _platform_findings(platform: Mapping[str, Any], args: Sequence[str], found: 
     if (platform.get("rke2") or {}).get("minor") is None:
         found.note("platform.rke2_unknown", "the version of RKE2 is not known; whether it knows every kubelet flag of the plan was not checked")
     loader = platform.get("boot_loader") or {}
-    if args and loader and not loader.get("drop_in_dir"):
+    if args and loader and loader.get("kind") not in ("grub-drop-in", "grub-default", "bls"):
         found.error(
             "boot.loader",
-            f"found boot loader {loader.get('kind') or 'unknown'}; this version writes boot arguments only where grub-mkconfig reads "
-            "/etc/default/grub.d",
+            f"found boot loader {loader.get('kind') or 'unknown'}; boot arguments can be written for GRUB with grub-mkconfig and for BLS entries "
+            "with grubby",
             "add these arguments by hand: " + " ".join(args),
         )
     length = len(" ".join(args))

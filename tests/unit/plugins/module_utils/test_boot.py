@@ -275,6 +275,10 @@ def test_loaders_that_are_not_supported_are_named(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(BootError, match="found boot loader 'unknown'"):
+        boot_steps.present(boot.Node(str(empty), Nothing()), ARGS, Wish())
+    assert not boot_steps.absent(boot.Node(str(empty), Nothing())).changed, "nothing was given, nothing is there to take"
+    (empty / boot.DIR.lstrip("/")).mkdir(parents=True)
+    with pytest.raises(BootError, match="found boot loader 'unknown'"):
         boot_steps.absent(boot.Node(str(empty), Nothing()))
     paper = paper_loaders.Debian(tmp_path / "uki", {"/boot/efi/EFI/Linux/debian.efi": ""})
     with pytest.raises(BootError, match=r"debian\.efi"):

@@ -636,7 +636,7 @@ def test_a_device_that_is_not_there_is_named() -> None:
     ("changes", "id"),
     [
         ({"supported": False, "unsupported_reason": "RHEL 8"}, "platform.unsupported"),
-        ({"boot_loader": {"kind": "bls", "drop_in_dir": None}}, "boot.loader"),
+        ({"boot_loader": {"kind": "systemd-boot", "drop_in_dir": None}}, "boot.loader"),
         ({"boot_loader": {"kind": "unknown", "drop_in_dir": None}}, "boot.loader"),
     ],
 )
