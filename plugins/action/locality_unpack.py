@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
         if os.path.isdir(src):
             if not os.access(src, os.R_OK | os.X_OK):
                 return {**result, "failed": True, "msg": f"{host}: snapshot: the folder {src} may not be read"}
-            return {**result, "path": src}
+            return {**result, "path": str(archives.top(src))}
         if not os.path.exists(src):
             return {**result, "failed": True, "msg": f"{host}: snapshot: {src} does not exist; wanted a folder or an archive"}
         target = os.path.join(tempfile.mkdtemp(prefix="snapshot-", dir=C.DEFAULT_LOCAL_TMP), "node")
@@ -41,4 +41,4 @@ class ActionModule(ActionBase):
             archives.unpack(src, target)
         except archives.ArchiveError as error:
             return {**result, "failed": True, "msg": f"{host}: snapshot: {error}"}
-        return {**result, "path": target}
+        return {**result, "path": str(archives.top(target))}

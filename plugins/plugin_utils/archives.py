@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import lzma
 import os
@@ -13,10 +14,21 @@ import tarfile
 import tempfile
 import zlib
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Callable
 
 MAX_FILES = 200_000
 MAX_BYTES = 512 * 2**20
+
+
+# By the first bytes of a file; the streams read it as they go.
+_COMPRESSED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
+    (b"\x1f\x8b", lambda raw: gzip.GzipFile(fileobj=raw)),
+    (b"BZh", bz2.BZ2File),
+    (b"\xfd7zXZ\0", lzma.LZMAFile),
+)
+
+# What lies at the top of a node's file system, as far as the facts modules read it.
+_TOP = frozenset(("boot", "etc", "lib", "proc", "run", "sys", "usr", "var", ".locality"))
 
 
 class ArchiveError(ValueError):
@@ -39,7 +51,7 @@ class _Bounded:
 
 
 def unpack(archive: str | os.PathLike[str], target: str | os.PathLike[str], max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> None:
-    """Unpack a snapshot (tar, plain or compressed with gzip) into a folder that is not there yet.
+    """Unpack a snapshot (tar, plain or compressed with gzip, bzip2 or xz) into a folder that is not there yet.
 
     Folders, files and symbolic links that stay within the archive are taken (and links to ``/dev/null``, which mask a unit). All else
     is refused, and then nothing is written: absolute names, ``..``, links that leave, hard links, devices, names that come
@@ -65,13 +77,24 @@ def unpack(archive: str | os.PathLike[str], target: str | os.PathLike[str], max_
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+def top(folder: str | os.PathLike[str]) -> Path:
+    """The folder in which the node's ``/`` lies: the one given, or the only folder in it, which many tools wrap around a tree."""
+    folder = Path(folder)
+    names = {entry.name for entry in folder.iterdir()}
+    if not names & _TOP and len(names) == 1:
+        inner = folder / names.pop()
+        if inner.is_dir() and not inner.is_symlink():
+            return inner
+    return folder
+
+
 def _unpack(archive: Path, folder: Path, max_files: int, max_bytes: int) -> None:
     links: dict[str, str] = {}
     seen: set[str] = set()
     with archive.open("rb") as raw:
-        compressed = raw.read(2) == b"\x1f\x8b"
+        start = raw.read(6)
         raw.seek(0)
-        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if compressed else raw  # type: ignore[assignment]
+        stream: IO[bytes] = next((opened(raw) for magic, opened in _COMPRESSED if start.startswith(magic)), raw)
         # headers and padding are read through the same stream: room for them beside the contents
         bounded = _Bounded(stream, max_bytes + 2048 * max_files)
         size = 0

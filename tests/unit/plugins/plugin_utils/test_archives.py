@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import tarfile
 from pathlib import Path
@@ -135,3 +137,27 @@ def test_target_that_exists_stays(tmp_path: Path) -> None:
 def test_archive_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(archives.ArchiveError, match="No such file"):
         archives.unpack(tmp_path / "absent.tar.gz", tmp_path / "out")
+
+
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress], ids=["bzip2", "xz"])
+def test_other_compressions_are_known_by_their_first_bytes(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    archive = packed(tmp_path, member("sys/a", content=b"1\n"), compress=False)
+    archive.write_bytes(compress(archive.read_bytes()))
+    archives.unpack(archive, tmp_path / "out")
+    assert (tmp_path / "out/sys/a").read_bytes() == b"1\n"
+
+
+@pytest.mark.parametrize(
+    "there, wanted",
+    [(["sys", "proc"], "."), (["machine/sys"], "machine"), (["machine/other"], "machine"), (["sys"], "."), (["a/sys", "b/sys"], "."), ([], ".")],
+)
+def test_a_folder_wrapped_around_a_tree_is_not_the_tree(tmp_path: Path, there: list[str], wanted: str) -> None:
+    for name in there:
+        (tmp_path / name).mkdir(parents=True)
+    assert archives.top(tmp_path) == tmp_path / wanted
+
+
+def test_a_link_is_no_wrapping_folder(tmp_path: Path) -> None:
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node/away").symlink_to("/")
+    assert archives.top(tmp_path / "node") == tmp_path / "node"
