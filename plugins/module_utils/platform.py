@@ -250,7 +250,7 @@ def _rke2(sysroot: SysRoot, probe: Probe, config: Rke2Config) -> Dict[str, Any]:
     data_dir = data_dir if isinstance(data_dir, str) and data_dir.startswith("/") else DEFAULT_DATA_DIR
     role, units = rke2_role(sysroot, data_dir)
     version = None
-    match = re.search(r"/data/(v\d+\.\d+\.\d+)[+-](rke2r\d+)", sysroot.readlink(f"{data_dir}/bin") or "")
+    match = re.search(r"(?:^|/)data/(v\d+\.\d+\.\d+)[+-](rke2r\d+)", sysroot.readlink(f"{data_dir}/bin") or "")
     if match:
         version = f"{match.group(1)}+{match.group(2)}"
     else:

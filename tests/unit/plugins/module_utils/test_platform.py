@@ -212,3 +212,10 @@ def test_role_of_rke2(tmp_path: Path, files: dict, role: Optional[str]) -> None:
 )
 def test_tuned_dirs(tmp_path: Path, files: dict, dirs: list) -> None:
     assert platform.tuned_dirs(node(tmp_path, files)) == dirs
+
+
+@pytest.mark.parametrize("target", ["/var/lib/rancher/rke2/data/v1.36.3-rke2r1-5d2f/bin", "data/v1.36.3-rke2r1-5d2f/bin"])
+def test_the_version_of_rke2_is_in_the_link_to_its_programs(tmp_path: Path, target: str) -> None:
+    # RKE2 makes the link absolute, a snapshot relative.
+    root = node(tmp_path, {"/var/lib/rancher/rke2/data/v1.36.3-rke2r1-5d2f/bin/kubectl": ""}, {"/var/lib/rancher/rke2/bin": target})
+    assert facts(root)["rke2"]["minor"] == 36
