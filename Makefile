@@ -5,9 +5,11 @@
 # PYTHON=/path/to/python3 chooses the interpreter; without it the newest usable one is taken.
 PYTHON ?=
 ONLY ?=
+NODE ?= a
+LAB = python tests/lab/lab.py
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help venv demo demo-clean test bench docs clean
+.PHONY: help venv demo demo-clean test test-lab lab-up lab-ssh lab-down lab-status bench docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +17,8 @@ help:
 	@echo 'make demo-clean  forget what the demo wrote'
 	@echo 'make test        lint, sanity, units, molecule, mutations, artifact; ONLY="lint units" runs these stages'
 	@echo 'make bench       measure: reading topology, auditing 200 hosts'
+	@echo 'make test-lab    tests on virtual two-socket nodes with real kernels (needs QEMU by mmdebstrap: tests/lab/README.md)'
+	@echo 'make lab-up NODE=a, lab-ssh NODE=a, lab-status, lab-down   such nodes by hand'
 	@echo 'make docs        write docs/knobs.md from the registry of knobs'
 	@echo 'make clean       remove everything that make made'
 	@echo 'PYTHON=/path/to/python3 chooses the interpreter (3.11 or later).'
@@ -36,6 +40,23 @@ demo-clean:
 
 test: venv
 	@python tests/run.py $(ONLY)
+
+# The nodes end with the tests, however these end.
+test-lab: venv
+	@$(LAB) image
+	@trap '$(LAB) down --all' EXIT INT TERM; for scenario in boot_fallback irq_affinity; do molecule test -s $$scenario || exit 1; done
+
+lab-up: venv
+	@$(LAB) up $(NODE) --iommu
+
+lab-ssh: venv
+	@$(LAB) ssh $(NODE)
+
+lab-status: venv
+	@$(LAB) status
+
+lab-down: venv
+	@$(LAB) down --all
 
 bench: venv
 	@python tests/bench/run.py
