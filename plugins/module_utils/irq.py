@@ -575,17 +575,19 @@ def apply(
     """Bring the interrupts of ``entries`` (of :func:`read_irqs`) to where ``plan`` has them.
 
     Nothing is written where an interrupt is right already, nor with ``check``: then the verdict is about what is there, and an
-    interrupt that is known to be managed is told from one that only differs.
+    interrupt that is known to be managed is told from one that only differs. One that does not exist yet is ``pending``.
 
     :returns: ``{irq, device, queue, wanted, asked, effective, verdict, errno}``, lists as texts.
     """
     write = write or writer(sysroot)
     chosen = [entry for entry in entries if entry["irq"] in plan]
+    # A vector that no driver has asked for (an interface that was not brought up yet) has no files: nothing can be set before.
+    asleep = {entry["irq"] for entry in chosen if entry["asked"] is None and not sysroot.exists(f"/proc/irq/{entry['irq']}")}
     errors: Dict[int, int] = {}
     wrote: Set[int] = set()
     before: Dict[int, int] = {}
     if not check:
-        wrong = [entry for entry in chosen if verdict(plan[entry["irq"]], _set(entry["asked"]), _set(entry["effective"])) != "right"]
+        wrong = [entry for entry in chosen if entry["irq"] not in asleep and verdict(plan[entry["irq"]], _set(entry["asked"]), _set(entry["effective"])) != "right"]
         before = _fired(sysroot, {entry["irq"] for entry in wrong}) if wrong else {}
         for entry in wrong:
             number = entry["irq"]
@@ -603,6 +605,8 @@ def apply(
         judged = verdict(plan[number], _set(now["asked"]), _set(now["effective"]), errors.get(number), fired, number in wrote)
         if judged == "differs" and check and now["managed"]:
             judged = "managed"
+        if number in asleep:
+            judged = "pending"
         results.append({
             "irq": number, "device": entry["device"], "queue": entry["queue"], "wanted": cpulist.to_list(plan[number]),
             "asked": now["asked"], "effective": now["effective"], "errno": errno.errorcode.get(errors[number]) if number in errors else None,

@@ -141,7 +141,8 @@ irqs:
       sample: "0"
     verdict:
       description:
-        - V(right) was there already, V(moved) is there now, V(pending) is asked for and moves when it comes next.
+        - V(right) was there already, V(moved) is there now, V(pending) is asked for and moves when it comes next, or
+          has no driver that asked for it yet.
         - V(managed) belongs to the kernel, V(refused) was not taken, V(no_vectors) found no vector left on its CPUs. V(differs)
           is elsewhere although nothing was refused; in check mode, it would be moved.
       returned: always

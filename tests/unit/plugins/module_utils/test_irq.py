@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from pathlib import Path
 from typing import Any, Dict, Optional
 
@@ -296,6 +297,16 @@ def test_interrupt_that_vanishes_is_refused(machine: SysRoot, root: Path) -> Non
     present = read(machine, "0000:00:01.0")
     result = irq.apply(machine, {65: frozenset((7,))}, present, write=gone)
     assert [(entry["verdict"], entry["errno"]) for entry in result] == [("refused", "ENOENT")]
+
+
+def test_vector_that_nobody_asked_for_is_pending(machine: SysRoot, root: Path) -> None:
+    """An igb that is down has vectors in msi_irqs and none of them in /proc/irq."""
+    for number in range(64, 69):
+        shutil.rmtree(root / f"proc/irq/{number}")
+    kernel = Kernel(root)
+    for check in (True, False):
+        assert {(entry["verdict"], entry["asked"], entry["errno"]) for entry in applied(root, kernel, "1,5", check=check)} == {("pending", None, None)}
+    assert kernel.writes == []
 
 
 def test_files_below_the_root_are_written(machine: SysRoot, root: Path) -> None:
