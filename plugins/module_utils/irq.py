@@ -66,13 +66,15 @@ class Interrupt:
         return sum(self.counts.values())
 
 
-_HEADER = re.compile(r"\s*CPU\d+(?:\s+CPU\d+)*\s*")
+# Digits of 64 bits at most: what the kernel prints, and what int() takes whatever the file holds.
+_DIGITS = re.compile(r"[0-9]{1,20}")
+_HEADER = re.compile(r"\s*CPU[0-9]{1,9}(?:\s+CPU[0-9]{1,9})*\s*")
 # Chip, number within the chip and trigger: what a row without a handler ends with.
 _TRIGGER = re.compile(r"(?:\S* )?\d+[- ](?:edge|level|fasteoi|handler)|\S+-(?:edge|level|fasteoi)|\d+", re.IGNORECASE)
 
 
 def _columns(line: str) -> List[int]:
-    return [int(number) for number in re.findall(r"CPU(\d+)", line)]
+    return [int(number) for number in re.findall(r"CPU([0-9]{1,9})", line)]
 
 
 def parse_interrupts(text: str, only: Optional[Collection[int]] = None) -> List[Interrupt]:
@@ -89,13 +91,13 @@ def parse_interrupts(text: str, only: Optional[Collection[int]] = None) -> List[
             if header is None and _HEADER.fullmatch(line):
                 header = _columns(line)
             continue
-        number = int(label) if label.isdigit() else None
+        number = int(label) if _DIGITS.fullmatch(label) else None
         if only is not None and number not in only:
             continue
         fields = rest.split()
         limit = len(fields) if header is None else len(header)
         width = 0
-        while width < limit and width < len(fields) and fields[width].isdigit():
+        while width < limit and width < len(fields) and _DIGITS.fullmatch(fields[width]):
             width += 1
         values = [int(field) for field in fields[:width]]
         if width == 1 and len(fields) == 1 and (header is None or len(header) > 1) and number is None:
@@ -122,7 +124,7 @@ def parse_softirqs(text: str) -> Dict[str, Dict[int, int]]:
             header = _columns(line) or header
             continue
         fields = rest.split()
-        if all(field.isdigit() for field in fields):
+        if all(_DIGITS.fullmatch(field) for field in fields):
             rows[label.strip()] = dict(zip(header or range(len(fields)), (int(field) for field in fields)))
     return rows
 
@@ -241,7 +243,7 @@ def interfaces(sysroot: SysRoot, address: str) -> List[str]:
 
 def device_irqs(sysroot: SysRoot, address: str) -> List[int]:
     """Interrupts of a PCI device, in order. A device with a shared line instead of MSI has none of its own."""
-    return sorted(int(name) for name in sysroot.listdir(f"/sys/bus/pci/devices/{address}/msi_irqs") if name.isdigit())
+    return sorted(int(name) for name in sysroot.listdir(f"/sys/bus/pci/devices/{address}/msi_irqs") if _DIGITS.fullmatch(name))
 
 
 def read_irqs(sysroot: SysRoot, devices: Iterable[Mapping[str, Any]]) -> List[Dict[str, Any]]:
@@ -338,11 +340,11 @@ def numa_node(sysroot: SysRoot, address: str) -> Optional[int]:
 def read_nearest(sysroot: SysRoot, address: str, cpus: CpuSet) -> CpuSet:
     """:func:`nearest` for a PCI device of this node."""
     base = "/sys/devices/system/node"
-    nodes = sorted(int(name[4:]) for name in sysroot.listdir(base) if name[:4] == "node" and name[4:].isdigit())
+    nodes = sorted(int(name[4:]) for name in sysroot.listdir(base) if name[:4] == "node" and _DIGITS.fullmatch(name[4:]))
     home = numa_node(sysroot, address)
     columns = (sysroot.text(f"{base}/node{home}/distance", 2**16) or "").split() if home in nodes else []
     # one column for each NUMA node that is online
-    distances = {node: int(value) for node, value in zip(nodes, columns) if value.isdigit()} if len(columns) == len(nodes) else {}
+    distances = {node: int(value) for node, value in zip(nodes, columns) if _DIGITS.fullmatch(value)} if len(columns) == len(nodes) else {}
     members = {node: sysroot.cpu_list(f"{base}/node{node}/cpulist") or cpulist.EMPTY for node in nodes}
     return nearest(cpus, home, members, distances)
 

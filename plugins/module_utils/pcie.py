@@ -202,7 +202,7 @@ def link_speed(text: Optional[str]) -> Optional[float]:
 def link_width(text: Optional[str]) -> Optional[int]:
     """Lanes of ``16`` or ``x16``; None for a width no link has, which stands for an unknown one."""
     digits = (text or "").strip().lstrip("x")
-    width = int(digits) if digits.isdigit() and len(digits) < 4 else None
+    width = int(digits) if digits.isdecimal() and len(digits) < 4 else None
     return width if width in _WIDTHS else None
 
 
@@ -469,7 +469,7 @@ class _Reader:
             device.physfn = physfn if _ADDRESS.match(physfn) else None
         if "iommu_group" in names:
             group = (self.sysroot.readlink(f"{place}/iommu_group") or "").rpartition("/")[2]
-            device.iommu_group = int(group) if group.isdigit() else None
+            device.iommu_group = int(group) if group.isdecimal() else None
         if "infiniband" in names:
             device.rdma = self.sysroot.listdir(f"{place}/infiniband")
         if kind in ("nic", "rdma"):
@@ -479,7 +479,7 @@ class _Reader:
     def _nets(self, address: str, place: str, names: "frozenset[str]") -> List[Tuple[str, str]]:
         """Interfaces of a NIC with their directories: below the function, or below its virtio device, or by the class's links."""
         homes = [place] if "net" in names else []
-        homes += [f"{place}/{name}" for name in sorted(names) if name.startswith("virtio") and name[6:].isdigit()]
+        homes += [f"{place}/{name}" for name in sorted(names) if name.startswith("virtio") and name[6:].isdecimal()]
         found = [(name, f"{home}/net/{name}") for home in homes for name in self.sysroot.listdir(f"{home}/net")]
         if found:
             return found

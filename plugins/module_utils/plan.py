@@ -466,7 +466,10 @@ def _memory(machine: Machine, policy: Mapping[str, Any], found: findings_m.Findi
             "ask for fewer hugepages or reserve less",
         )
     elif not left:
-        bare = [node for node, size in room.items() if size is not None and reserved.get(node, 0) and size == reserved[node]]
+        bare = [
+            node for node, size in room.items()
+            if size is not None and (reserved.get(node) or huge_bytes.get(node)) and size - reserved.get(node, 0) < quantity.MIB
+        ]
         if bare:
             found.warning(
                 "memory.nothing_left",

@@ -374,7 +374,7 @@ def _latency(text: str) -> Any:
     if text == "n/a":
         return 0
     last = text.rpartition("|")[2]
-    return int(last) if last.isdigit() else text
+    return int(last) if last.isdecimal() and len(last) < 20 else text
 
 
 def _mask_list(text: str) -> str:
@@ -655,7 +655,7 @@ def _reserved_memory(texts: Sequence[str]) -> Any:
     for text in texts:
         for part in text.split(";"):
             node, colon, limits = part.partition(":")
-            if not colon or not node.isdigit():
+            if not colon or not node.isdecimal() or len(node) > 9:
                 return " ".join(texts)
             for limit in limits.split(","):
                 kind, equals, value = limit.partition("=")

@@ -63,6 +63,7 @@ class SysRoot:
 
     def problem(self, file: str, reason: str) -> None:
         """Note once that a file cannot be used."""
+        file, reason = _printable(file), _printable(reason)
         if (file, reason) not in self._seen:
             self._seen.add((file, reason))
             self.problems.append({"file": file, "reason": reason})
@@ -267,13 +268,18 @@ class SysRoot:
             self.reads.setdefault(path, "absent")
             return []
         try:
-            names = sorted(os.listdir(host))
+            found = sorted(os.listdir(host))
         except OSError as error:
             if error.errno not in _ABSENT:
                 self.problem(path, f"cannot be listed: {os.strerror(error.errno) if error.errno else error}")
             self.reads.setdefault(path, "absent")
             return []
         self.reads[path] = "dir"
+        names = [name for name in found if _printable(name) == name]
+        if len(names) != len(found):
+            # A name that is no text can neither be reported nor be one of ours; facts with it would be refused as a whole.
+            odd = ", ".join(f"'{_printable(name)}'" for name in found if name not in names)
+            self.problem(path, f"holds names that are not UTF-8, which are passed over: {odd[:200]}")
         return names
 
     def _directory(self, path: str) -> Optional[str]:
@@ -314,7 +320,12 @@ class SysRoot:
         except OSError:
             return None
         self.reads[path] = "link"
-        return target
+        return _printable(target)
+
+
+def _printable(text: str) -> str:
+    """The text with what is not UTF-8 in it (file names may hold any bytes) as ``\\xff``."""
+    return text if text.isascii() else os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 __all__ = ("DEFAULT_LIMIT", "MANIFEST", "SysRoot")

@@ -195,7 +195,7 @@ class _Reader:
         word = self.sysroot.text(path, 4096)
         if word in SMT_STATES:
             return word
-        if word and word.isdigit():  # POWER: the number of threads that are on
+        if word and word.isdecimal():  # POWER: the number of threads that are on
             return "on" if int(word) > 1 else "off"
         if word and word != "notimplemented":
             self.sysroot.problem(path, f"holds '{word[:40]}', wanted one of {', '.join(SMT_STATES[:4])}")

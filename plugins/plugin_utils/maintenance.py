@@ -22,6 +22,7 @@ KEYS = (*OTHERS, *NUMBERS)
 
 # Between the end of the longest step and the end of the window.
 SPARE_MINUTES = 5
+MOST_MINUTES = 7 * 24 * 60
 
 
 def _error(message: str, hint: str = "correct the value") -> dict[str, str]:
@@ -49,9 +50,12 @@ def check(maintenance: Any, gate_errors: Sequence[str] = ()) -> list[dict[str, s
         value = maintenance.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             found.append(_error(f"locality_maintenance.{key}: found {value!r}, wanted a whole number of at least {least}"))
+        elif key == "expected_minutes" and value > MOST_MINUTES:
+            found.append(_error(f"locality_maintenance.{key}: found {value}, wanted at most {MOST_MINUTES}: no window is longer than 7 days"))
         else:
             numbers[key] = value
-    if "expected_minutes" in maintenance and {"drain_timeout", "reboot_timeout", "expected_minutes"} <= set(numbers):
+    # The defaults fit each other; as soon as one of them is set, all three have to.
+    if {"drain_timeout", "reboot_timeout", "expected_minutes"} <= set(numbers):
         longest = -(-(numbers["drain_timeout"] + numbers["reboot_timeout"]) // 60) + SPARE_MINUTES
         if numbers["expected_minutes"] < longest:
             found.append(_error(
@@ -63,4 +67,4 @@ def check(maintenance: Any, gate_errors: Sequence[str] = ()) -> list[dict[str, s
     return found
 
 
-__all__ = ("KEYS", "NUMBERS", "SPARE_MINUTES", "check")
+__all__ = ("KEYS", "MOST_MINUTES", "NUMBERS", "SPARE_MINUTES", "check")

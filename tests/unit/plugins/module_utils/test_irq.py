@@ -84,6 +84,12 @@ def test_only_wanted_rows_are_read() -> None:
     assert [row.irq for row in irq.parse_interrupts(" CPU0\n 1: 5 x  a\n 2: 6 x  b\nNMI: 0\n", {2})] == [2]
 
 
+@pytest.mark.parametrize("odd", ["\u00b2", "9" * 5000, "\u0663"])
+def test_digits_that_are_no_number(odd: str) -> None:
+    assert irq.parse_softirqs(f"CPU0 CPU{odd}\nNET_RX: {odd} 1\nNET_TX: 1 2\n")["NET_TX"][0] == 1
+    assert [row.irq for row in irq.parse_interrupts(f" CPU0\n {odd}: 1 chip x\n 5: {odd} chip 1-edge eth0\n")] == [None, 5]
+
+
 def test_garbage_is_no_interrupt() -> None:
     assert irq.parse_interrupts("\x00\n:::\nno colon\n: 1 2\n") == []
 

@@ -344,6 +344,12 @@ def test_a_full_numa_node_gives_what_it_has_and_the_others_the_rest() -> None:
     assert found(made, "memory.nothing_left")["message"].startswith("NUMA node 0 has no memory left")
 
 
+@pytest.mark.parametrize(("hugepages", "left"), [({"1Gi": {"0": 20}}, 20 * GIB), ({"1Gi": {"0": 18}}, 20 * GIB + 4097)])
+def test_a_numa_node_without_memory_for_pods_is_named(hugepages: Dict[str, Any], left: int) -> None:
+    machine = TrueMachine(regular(numa_nodes=2, cores=2).cores, {0: left, 1: 64 * GIB})
+    assert found(make(machine, {"hugepages": hugepages}), "memory.nothing_left")["message"].startswith("NUMA node 0 has no memory left")
+
+
 def test_cpus_without_memory_reserve_none() -> None:
     machine = TrueMachine(regular(numa_nodes=2, cores=2).cores, {0: 64 * GIB, 1: 0})
     made = make(machine)

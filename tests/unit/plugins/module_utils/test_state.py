@@ -624,6 +624,7 @@ FLAGS: list[tuple[list[tuple[str, str]], str, Any]] = [
     ([("reserved-memory", "0:memory=1Gi,hugepages-2Mi=2Mi")], "kubelet.reserved_memory", {"0": 2**30, "0:hugepages-2Mi": 2 * 2**20}),
     ([("reserved-memory", "0:memory=1Gi;0:memory=2Gi")], "kubelet.reserved_memory", "0:memory=1Gi;0:memory=2Gi"),
     ([("reserved-memory", "memory=1Gi")], "kubelet.reserved_memory", "memory=1Gi"),
+    ([("reserved-memory", "\u00b2:memory=1Gi")], "kubelet.reserved_memory", "\u00b2:memory=1Gi"),
     ([("reserved-cpus", "1,0,4-5")], "kubelet.reserved_cpus", "0-1,4-5"),
     ([("reserved-cpus", "0 1")], "kubelet.reserved_cpus", "0 1"),
     ([("system-reserved", "memory=8Gi,cpu=500m")], "kubelet.system_reserved", {"memory": 8 * 2**30, "cpu": "500m"}),

@@ -69,6 +69,16 @@ def test_numbers_and_sets(tree: Path) -> None:
     assert node.problems == []
 
 
+def test_names_that_are_no_text_are_passed_over_with_a_problem(tree: Path) -> None:
+    (tree / os.fsdecode(b"etc/x\xff.conf")).write_text("1\n")
+    (tree / "etc/caf\u00e9.conf").write_text("1\n", encoding="utf-8")
+    os.symlink(os.fsdecode(b"x\xff.conf"), tree / "etc/link")
+    node = SysRoot(str(tree))
+    assert node.listdir("/etc") == ["caf\u00e9.conf", "link"]
+    assert node.readlink("/etc/link") == "x\\xff.conf"
+    assert node.problems == [{"file": "/etc", "reason": "holds names that are not UTF-8, which are passed over: 'x\\xff.conf'"}]
+
+
 def test_a_problem_is_noted_once(tree: Path) -> None:
     (tree / "etc/word").write_text("seven")
     node = SysRoot(str(tree))

@@ -143,11 +143,11 @@ def test_core_ids_do_not_matter(machine: Path) -> None:
 
 def test_smt_words(machine: Path) -> None:
     said = {}
-    for word in ("on", "off", "forceoff", "notsupported", "notimplemented", "1", "2", "", "maybe"):
+    for word in ("on", "off", "forceoff", "notsupported", "notimplemented", "1", "2", "", "maybe", "\u00b2"):
         write(machine, f"{CPU}/smt/control", word + "\n")
         found = facts(machine)
         said[word] = found["cpus"]["smt"]
-        assert (f"/{CPU}/smt/control" in files_of(found["problems"])) == (word == "maybe")
+        assert (f"/{CPU}/smt/control" in files_of(found["problems"])) == (word in ("maybe", "\u00b2"))
     assert said == {
         "on": "on",
         "off": "off",
@@ -158,6 +158,7 @@ def test_smt_words(machine: Path) -> None:
         "2": "on",
         "": "unknown",
         "maybe": "unknown",
+        "\u00b2": "unknown",
     }
 
 

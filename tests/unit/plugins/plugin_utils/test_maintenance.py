@@ -27,6 +27,8 @@ from ansible_collections.inferops.locality.plugins.plugin_utils import maintenan
         # 900 s + 2400 s + 5 minutes = 60 minutes
         ({"expected_minutes": 59}, ["locality_maintenance.expected_minutes: found 59, wanted at least 60"]),
         ({"expected_minutes": 60, "drain_timeout": 901}, ["wanted at least 61"]),
+        ({"reboot_timeout": 7200}, ["locality_maintenance.expected_minutes: found 60, wanted at least 140"]),
+        ({"expected_minutes": 10081}, ["locality_maintenance.expected_minutes: found 10081, wanted at most 10080"]),
         ({"drain_timeout": "15m", "max_unavailable": 0}, ["drain_timeout: found '15m'", "max_unavailable: found 0"]),
     ],
 )
