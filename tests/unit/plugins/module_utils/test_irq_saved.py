@@ -84,7 +84,7 @@ def test_what_is_not_ours_is_refused_and_stays(root: Path, text: str) -> None:
     place.parent.mkdir(parents=True)
     place.write_text(text)
     for act in (irq_saved.read, lambda node: irq_saved.take(node, [NIC]), irq_saved.restore):
-        with pytest.raises(irq_saved.SavedError, match="irq.json"):
+        with pytest.raises(irq_saved.SavedError, match=r"irq.json"):
             act(SysRoot(str(root)))
     assert place.read_text() == text
 
@@ -95,7 +95,7 @@ def test_number_of_queues_comes_back(root: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(nic_channels, "put", lambda name, channels: present.append(channels))
     irq_saved.take(Live(root), [NIC])
     present.append(nic_channels.with_counts(present[0], 0, 0, 4))
-    results, done, failed = irq_saved.restore(Live(root), write=Kernel(root).write)
+    _results, done, failed = irq_saved.restore(Live(root), write=Kernel(root).write)
     assert (present[-1], done, failed) == (present[0], [f"{NIC} eth0: 63 queues"], [])
     assert not (root / irq_saved.SAVED[1:]).exists()
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_put_back_stays_saved(root: Path) -> None:
     irq_saved.take(SysRoot(str(root)), [NIC])
     for number in (64, 65):
         (root / f"proc/irq/{number}/smp_affinity_list").write_text("3")
-    results, done, failed = irq_saved.restore(SysRoot(str(root)), write=Kernel(root, errors={64: [errno.ENOSPC]}).write)
+    _results, _done, failed = irq_saved.restore(SysRoot(str(root)), write=Kernel(root, errors={64: [errno.ENOSPC]}).write)
     assert failed == [f"{NIC} interrupt 64: no_vectors (ENOSPC)"]
     assert (root / irq_saved.SAVED[1:]).exists()
     assert irq_saved.restore(SysRoot(str(root)), write=Kernel(root).write)[2] == []
