@@ -24,7 +24,7 @@ class ActionModule(ActionBase):
     _supports_diff = False
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        """Returns the folder; a folder that is given is returned as it is."""
+        """Returns the folder; one that is given is returned as it is, if no link leaves it."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, arguments = self.validate_argument_spec({"src": {"type": "path", "required": True}})
         src = os.path.abspath(arguments["src"])
@@ -33,7 +33,13 @@ class ActionModule(ActionBase):
         if os.path.isdir(src):
             if not os.access(src, os.R_OK | os.X_OK):
                 return {**result, "failed": True, "msg": f"{host}: snapshot: the folder {src} may not be read"}
-            return {**result, "path": str(archives.top(src))}
+            top = str(archives.top(src))
+            # The controller's own / is no snapshot, and all its links lie within it.
+            links = archives.leaving(top) if top != "/" else []
+            if links:
+                told = ", ".join(f"'{name}' -> '{target[:200]}'" for name, target in links[:8]) + (f" and {len(links) - 8} more" if len(links) > 8 else "")
+                return {**result, "failed": True, "msg": f"{host}: snapshot: the folder {src} holds links that leave it: {told}"}
+            return {**result, "path": top}
         if not os.path.exists(src):
             return {**result, "failed": True, "msg": f"{host}: snapshot: {src} does not exist; wanted a folder or an archive"}
         target = os.path.join(tempfile.mkdtemp(prefix="snapshot-", dir=C.DEFAULT_LOCAL_TMP), "node")

@@ -17,7 +17,7 @@ description:
   - An archive is not trusted. One with absolute names, C(..), links that leave it, devices or more than a snapshot can hold is refused as a whole.
 options:
   src:
-    description: The archive on the controller. A folder is returned as it is.
+    description: The archive on the controller. A folder is returned as it is; one with links that leave it is refused.
     type: path
     required: true
 attributes:

@@ -88,6 +88,27 @@ def top(folder: str | os.PathLike[str]) -> Path:
     return folder
 
 
+def leaving(folder: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """Links of a folder that leave it, as (name, target), wherever they lie. No link is followed.
+
+    An absolute target counts from the folder, as it would on the node; where nothing is there, it can only mean this machine.
+    """
+    found = []
+    for here, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(here, name)
+            if not os.path.islink(path):
+                continue
+            target, inside = os.readlink(path), os.path.relpath(path, folder)
+            if target.startswith("/"):
+                leaves = target != "/dev/null" and not os.path.lexists(os.path.join(folder, target.lstrip("/")))
+            else:
+                leaves = os.path.normpath(os.path.join(os.path.dirname(inside), target)).split("/", 1)[0] == ".."
+            if leaves:
+                found.append((inside, target))
+    return sorted(found)
+
+
 def _unpack(archive: Path, folder: Path, max_files: int, max_bytes: int) -> None:
     links: dict[str, str] = {}
     seen: set[str] = set()
@@ -185,4 +206,4 @@ def _links(folder: Path, links: dict[str, str]) -> None:
             raise ArchiveError(f"'{name}' is a link that leaves the archive: to '{target[:200]}'")
 
 
-__all__ = ("MAX_BYTES", "MAX_FILES", "ArchiveError", "unpack")
+__all__ = ("MAX_BYTES", "MAX_FILES", "ArchiveError", "leaving", "top", "unpack")

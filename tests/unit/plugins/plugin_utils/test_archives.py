@@ -157,6 +157,19 @@ def test_a_folder_wrapped_around_a_tree_is_not_the_tree(tmp_path: Path, there: l
     assert archives.top(tmp_path) == tmp_path / wanted
 
 
+@pytest.mark.parametrize(
+    ("name", "target", "leaves"),
+    [
+        ("etc/deep/x", "../../../x", True), ("x", "..", True), ("etc/x", "/etc/not-here", True), ("etc/x", "deep/../../../x", True),
+        ("etc/deep/x", "../../sys", False), ("x", "not/there", False), ("etc/x", "/etc/deep", False), ("etc/x", "/dev/null", False), ("x", ".", False),
+    ],
+)
+def test_links_of_a_folder_that_leave_it_are_found_anywhere(tmp_path: Path, name: str, target: str, leaves: bool) -> None:
+    (tmp_path / "etc/deep").mkdir(parents=True)
+    (tmp_path / name).symlink_to(target)
+    assert archives.leaving(tmp_path) == ([(name, target)] if leaves else [])
+
+
 def test_a_link_is_no_wrapping_folder(tmp_path: Path) -> None:
     (tmp_path / "node").mkdir()
     (tmp_path / "node/away").symlink_to("/")
