@@ -95,7 +95,10 @@ def test_link_speeds(text: str | None, speed: float | None) -> None:
     assert pcie.link_speed(text) == speed
 
 
-@pytest.mark.parametrize(("text", "width"), [("16", 16), ("1", 1), ("x8", 8), ("0", None), ("63", None), ("255", None), ("", None), (None, None), ("-1", None), ("\u00b2", None)])
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [("16", 16), ("1", 1), ("x8", 8), ("0", None), ("63", None), ("255", None), ("", None), (None, None), ("-1", None), ("\u00b2", None)],
+)
 def test_link_widths(text: str | None, width: int | None) -> None:
     assert pcie.link_width(text) == width
 
