@@ -34,6 +34,29 @@ WHITELIST = ADDRESS_KEYS | frozenset((
     "node-taint", "profile", "protect-kernel-defaults", "resolv-conf", "selinux", "snapshotter", "with-node-id",
 ))
 
+# Names of keys that may leave the node: those of the references of "rke2 server" and "rke2 agent" (docs.rke2.io). A secret that was
+# typed where a key belongs, or a key that somebody made up, is in none of them. Patterns such as etcd-* would let both through.
+KNOWN_KEYS = WHITELIST | frozenset("""
+advertise-address agent-token agent-token-file airgap-extra-registry audit-policy-file bind-address cloud-controller-manager-extra-env
+cloud-controller-manager-extra-mount cloud-provider-config cluster-dns cluster-domain cluster-init cluster-reset
+cluster-reset-restore-path config control-plane-probe-configuration datastore-cafile datastore-certfile datastore-endpoint
+datastore-keyfile default-runtime disable-agent disable-apiserver disable-controller-manager disable-default-registry-endpoint
+disable-etcd disable-scheduler egress-selector-mode embedded-registry enable-pprof enable-servicelb etcd-arg
+etcd-disable-snapshots etcd-expose-metrics etcd-extra-env etcd-extra-mount etcd-image etcd-s3 etcd-s3-access-key etcd-s3-bucket
+etcd-s3-bucket-lookup-type etcd-s3-config-secret etcd-s3-endpoint etcd-s3-endpoint-ca etcd-s3-folder etcd-s3-insecure etcd-s3-proxy
+etcd-s3-region etcd-s3-retention etcd-s3-secret-key etcd-s3-session-token etcd-s3-skip-ssl-verify etcd-s3-timeout
+etcd-snapshot-compress etcd-snapshot-dir etcd-snapshot-name etcd-snapshot-reconcile-interval etcd-snapshot-retention
+etcd-snapshot-schedule-cron helm-job-image image-credential-provider-bin-dir image-credential-provider-config
+ingress-controller kine-tls kube-apiserver-arg kube-apiserver-extra-env kube-apiserver-extra-mount kube-apiserver-image
+kube-cloud-controller-manager-arg kube-controller-manager-arg kube-controller-manager-extra-env
+kube-controller-manager-extra-mount kube-controller-manager-image kube-proxy-arg kube-proxy-extra-env kube-proxy-extra-mount
+kube-proxy-image kube-scheduler-arg kube-scheduler-extra-env kube-scheduler-extra-mount kube-scheduler-image lb-server-port
+log multus node-external-dns node-internal-dns node-name-from-cloud-provider-metadata nonroot-devices pause-image
+pod-security-admission-config-file private-registry runtime-image secrets-encryption secrets-encryption-provider server
+servicelb-namespace service-node-port-range supervisor-metrics system-default-registry tls-san tls-san-security token token-file vmodule
+vpn-auth vpn-auth-file write-kubeconfig write-kubeconfig-group write-kubeconfig-mode
+""".split())
+
 # Variables of the units' environment files that stand for a configuration key (the flag wins over the variable).
 ENVIRONMENT_KEYS = {"RKE2_DATA_DIR": "data-dir", "RKE2_NODE_NAME": "node-name", "RKE2_CNI": "cni", "RKE2_CONFIG_FILE": "config"}
 
@@ -60,7 +83,9 @@ topology-manager-policy-options topology-manager-scope v vmodule volume-plugin-d
 ADDRESS_FLAGS = frozenset(("address", "cluster-dns", "healthz-bind-address", "hostname-override", "node-ip", "pod-cidr"))
 LEFT_OUT = "(left out)"
 
-_PLAIN_WORD = re.compile(r"[a-z0-9+-]{1,64}")
+# No value RKE2 or the kubelet means holds this: it is something else that was glued on, and that may be a secret. A space behind
+# a comma is how lists are typed.
+_GLUED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]|\s-|(?<![,;\s])\s+[^\s=]+=")
 _FLAG_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _KEY = re.compile(r"""(?:(?P<plain>[A-Za-z0-9][A-Za-z0-9_.+/-]{0,200})|(?P<q>["'])(?P<quoted>[A-Za-z0-9_.+/-]{1,200})(?P=q))[ ]*:(?= |$)""")
 _UNPRINTABLE = re.compile("[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
@@ -120,7 +145,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class KubeletArg:
-    """One argument RKE2 hands to the kubelet. ``value`` is ``(left out)`` where the flag is not in KUBELET_FLAGS."""
+    """One argument RKE2 hands to the kubelet. ``value`` is ``(left out)`` where the flag is not in KUBELET_FLAGS or has something glued to its value."""
 
     flag: str
     value: str
@@ -138,7 +163,7 @@ class Rke2Config:
     :ivar values: whitelisted keys only, as the text RKE2 passes on; lists where the file has lists; None for null.
     :ivar sources: ``file:line`` of the last occurrence of each of these keys.
     :ivar kubelet_args: in the order RKE2 passes them.
-    :ivar files: ``{"file", "keys"}`` in the order read; keys that are not plain words are left out.
+    :ivar files: ``{"file", "keys"}`` in the order read; only names in KNOWN_KEYS, with their ``+``.
     :ivar path: the main file; the folder of the others is beside it.
     :ivar complete: False where a file could not be read: then absence in ``values`` says nothing.
     """
@@ -558,11 +583,20 @@ def split_argument(text: str) -> Optional[Tuple[str, str]]:
     return name, value if equals else "true"
 
 
+def glued(value: str) -> bool:
+    """Whether something follows a value that is not part of it: a line, a control character, or another argument."""
+    return bool(_GLUED.search(value))
+
+
+def _known_key(key: str) -> bool:
+    return (key[:-1] if key.endswith("+") else key) in KNOWN_KEYS
+
+
 def _allowed_argument(text: str) -> Optional[str]:
     split = split_argument(text)
     if split is None:
         return None
-    return text if split[0] in KUBELET_FLAGS else f"{text.partition('=')[0]}={LEFT_OUT}"
+    return text if split[0] in KUBELET_FLAGS and not glued(split[1]) else f"{text.partition('=')[0]}={LEFT_OUT}"
 
 
 def file_names(sysroot: SysRoot, config: str = CONFIG) -> List[str]:
@@ -594,7 +628,7 @@ def read(sysroot: SysRoot) -> Rke2Config:
             _problem(sysroot, result, name, str(error))
             result.complete = False
             continue
-        result.files.append({"file": name, "keys": [entry.key for entry in entries if _PLAIN_WORD.fullmatch(entry.key)]})
+        result.files.append({"file": name, "keys": [entry.key for entry in entries if _known_key(entry.key)]})
         for entry in entries:
             key = entry.key[:-1] if entry.key.endswith("+") else entry.key
             if key not in WHITELIST:
@@ -635,14 +669,14 @@ def _settle(sysroot: SysRoot, result: Rke2Config, key: str, pairs: List[Tuple[It
             unread.add(key)
             continue
         if key != "kubelet-arg":
-            texts.append("" if text is None else text)
+            texts.append("" if text is None else LEFT_OUT if glued(text) else text)
             continue
         split = split_argument(text or "")
         if split is None:
             _problem(sysroot, result, name, f"line {item.line}: is not a kubelet argument of the form flag=value")
             continue
-        known = split[0] in KUBELET_FLAGS
-        result.kubelet_args.append(KubeletArg(split[0], split[1] if known else LEFT_OUT, name, item.line))
+        allowed = split[0] in KUBELET_FLAGS and not glued(split[1])
+        result.kubelet_args.append(KubeletArg(split[0], split[1] if allowed else LEFT_OUT, name, item.line))
         texts.append(_allowed_argument(text or "") or "")
     if is_list:
         result.values[key] = texts
@@ -693,7 +727,7 @@ def _literal(text: str) -> str:
 def redact(text: str) -> str:
     """The file as it may leave the node: whitelisted keys with their values, every key and value on its own line number.
 
-    Comments and the values of other keys are dropped, keys that are not plain words are dropped with their value. The copy
+    Comments and the values of other keys are dropped, keys that RKE2 does not know are dropped with their value. The copy
     gives the same answers as the file; of a file that cannot be read only the problem is kept.
     """
     try:
@@ -706,7 +740,7 @@ def redact(text: str) -> str:
     lines = [""] * (text.count("\n") + 2)
     for entry in entries:
         key = entry.key[:-1] if entry.key.endswith("+") else entry.key
-        if not _PLAIN_WORD.fullmatch(entry.key):
+        if not _known_key(entry.key):
             continue
         head = f"{entry.key}:"
         if entry.kind == "nested":
@@ -729,16 +763,18 @@ def redact(text: str) -> str:
 
 
 def _allowed_scalar(key: str, item: Item) -> str:
+    try:
+        text = resolve(item)
+    except ConfigError:
+        # another number that YAML changes, on the same line; a date may have anything behind it
+        return "01"
     if key == "kubelet-arg":
-        try:
-            text = resolve(item)
-        except ConfigError:
-            # a bare number is no argument, here as there
-            return "01"
         return _literal(_allowed_argument(text or "") or "")
+    if glued(item.text):
+        return _literal(LEFT_OUT)
     if item.quoted:
         return _literal(item.text)
-    return item.text if item.text in _NULL + _TRUE + _FALSE or _NUMBERLIKE.fullmatch(item.text) else _literal(item.text)
+    return item.text if item.text in _NULL + _TRUE + _FALSE or _INTEGER.fullmatch(item.text) else _literal(item.text)
 
 
 def redact_environment(text: str) -> str:
@@ -751,6 +787,6 @@ def redact_environment(text: str) -> str:
 
 
 __all__ = (
-    "ADDRESS_FLAGS", "ADDRESS_KEYS", "CONFIG", "ConfigError", "ENVIRONMENT", "Entry", "Item", "KUBELET_FLAGS", "KubeletArg", "LEFT_OUT",
-    "Rke2Config", "WHITELIST", "file_names", "parse", "read", "redact", "redact_environment", "resolve", "split_argument",
+    "ADDRESS_FLAGS", "ADDRESS_KEYS", "CONFIG", "ConfigError", "ENVIRONMENT", "Entry", "Item", "KNOWN_KEYS", "KUBELET_FLAGS", "KubeletArg", "LEFT_OUT",
+    "Rke2Config", "WHITELIST", "file_names", "glued", "parse", "read", "redact", "redact_environment", "resolve", "split_argument",
 )

@@ -271,12 +271,12 @@ def kubelet_command(data: bytes) -> bytes:
     words = []
     value_follows = False
     for word in data.decode("utf-8", "replace").split("\0"):
-        flag, equals, _value = word.lstrip("-").partition("=")
+        flag, equals, value = word.lstrip("-").partition("=")
         if word.startswith("--"):
             known = flag in rke2_config.KUBELET_FLAGS
             value_follows = known and not equals
-            words.append(word if known else f"--{flag}={rke2_config.LEFT_OUT}" if equals else word)
-        elif not words or value_follows or not word:
+            words.append(word if known and not rke2_config.glued(value) else f"--{flag}={rke2_config.LEFT_OUT}" if equals else word)
+        elif not words or not word or (value_follows and not rke2_config.glued(word)):
             words.append(word)
             value_follows = False
         else:

@@ -261,6 +261,12 @@ SECRET_FILES = {
     "nested": f"private-registry:\n  password: {CANARY}\nnode-name: n1\n",
     "block": f"token: |\n  {CANARY}\nnode-name: n1\n",
     "unknown kubelet flag": f"kubelet-arg:\n- azure-password={CANARY}\n- v=1\n",
+    "behind a kubelet value": f"kubelet-arg: [\"v=2 --token={CANARY}\", 'max-pods=9 token={CANARY}']\n",
+    "a line below a kubelet value": f"kubelet-arg:\n- |\n  v=2\n  token={CANARY}\n- v=1\n",
+    "control character behind a value": f"kubelet-arg: [\"v=2\\r{CANARY}\"]\n",
+    "behind another value": f"node-name: n1 --token={CANARY}\nprofile: |\n  cis\n  {CANARY}\n",
+    "behind a date": f"node-name: 2026-11-29 {CANARY}\n",
+    "key in lower case": f"{CANARY.lower().split(':', 1)[0]}: x\netcd-canary: y\ncanary+: z\nnode-name: n1\n",
     "bare word in the wrong list": f"kubelet-arg:\n- {CANARY}\n- v=1\n",
     "unfinished list": f"kubelet-arg: [\"v=1\"\ntoken: {CANARY}\n",
     "unfinished quote": f"node-name: \"n1\ntoken: {CANARY}\n",
@@ -284,6 +290,21 @@ def test_no_secret_leaves_the_node(tmp_path: Path, text: str) -> None:
 def test_copy_gives_the_same_answers(tmp_path: Path, text: str) -> None:
     text = text.replace("a:", "kubelet-arg:").replace("b:", "node-label:")
     assert read(tmp_path / "copy", {MAIN: rke2_config.redact(text)}) == read(tmp_path / "node", {MAIN: text})
+
+
+def test_what_is_glued_to_a_value_takes_the_value_along(tmp_path: Path) -> None:
+    text = "kubelet-arg:\n- v=2 --token=x\n- feature-gates=A=true, B=false\n- |-\n  max-pods=1\n  token=x\n"
+    config = read(tmp_path, {MAIN: text})
+    assert flags(config) == [
+        ("v", "(left out)", "config.yaml:2"), ("feature-gates", "A=true, B=false", "config.yaml:3"), ("max-pods", "(left out)", "config.yaml:4")]
+    assert rke2_config.redact(text).splitlines()[:4] == [
+        "kubelet-arg:", '- "v=(left out)"', '- "feature-gates=A=true, B=false"', '- "max-pods=(left out)"']
+
+
+def test_only_keys_that_rke2_knows_are_named(tmp_path: Path) -> None:
+    text = "token: x\nmysecret: x\ntls-san+: [y]\netcd-s3-secret-key: z\ndisable-everything: true\n"
+    assert read(tmp_path, {MAIN: text}).files == [{"file": MAIN, "keys": ["token", "tls-san+", "etcd-s3-secret-key"]}]
+    assert rke2_config.redact(text) == "token: (left out)\n\ntls-san+: (left out)\netcd-s3-secret-key: (left out)\n"
 
 
 def test_environment_copy_holds_only_known_variables() -> None:

@@ -267,10 +267,12 @@ def test_tmpfiles_are_cut_to_the_kernels_files() -> None:
 
 
 def test_kubelet_command_is_cut_to_known_flags() -> None:
-    words = ["kubelet", "--cpu-manager-policy=static", "--bootstrap-token=x", "--max-pods", "250", "stray", "--secret", "y", "--v=2", ""]
+    words = ["kubelet", "--cpu-manager-policy=static", "--bootstrap-token=x", "--max-pods", "250", "stray", "--secret", "y", "--v=2",
+             "--v=2 --token=x", "--max-pods", "1\ntoken=x", ""]
     cut = snapshot.kubelet_command("\0".join(words).encode()).decode().split("\0")
     assert cut == [
-        "kubelet", "--cpu-manager-policy=static", "--bootstrap-token=(left out)", "--max-pods", "250", "(left out)", "--secret", "(left out)", "--v=2", ""]
+        "kubelet", "--cpu-manager-policy=static", "--bootstrap-token=(left out)", "--max-pods", "250", "(left out)", "--secret", "(left out)", "--v=2",
+        "--v=(left out)", "--max-pods", "(left out)", ""]
 
 
 def test_kubelet_fields_that_are_read_are_kept() -> None:
