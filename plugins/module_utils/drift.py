@@ -233,6 +233,12 @@ def _foreign(state: Mapping[str, Any], wanted: Mapping[str, Any], adopt: bool, f
         knob = str(item.get("knob"))
         if knob not in wanted:
             continue
+        value = str(item.get("value"))
+        if value.startswith(findings_m.REPLACES):
+            # No run of ours undoes that, with locality_adopt or without: the file would drop what we write again.
+            hint = "write kubelet-arg+ there" if knob.startswith("kubelet.") else "keep the old value there: VARIABLE=\"$VARIABLE ...\""
+            found.error(f"foreign.{knob}", f"{_where(item)} {value}, and so drops {knob}", hint)
+            continue
         message = f"{_where(item)} sets {knob} to {policy_m.shown(item.get('value'))}"
         if adopt:
             found.note(f"foreign.{knob}", f"{message}; locality_adopt takes it over", "")

@@ -11,6 +11,8 @@ ERROR = "error"
 WARNING = "warning"
 NOTE = "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
+# How the value of a foreign entry begins where a file does not set a knob but drops what the files before it set.
+REPLACES = "replaces "
 
 
 class Findings:
@@ -67,4 +69,4 @@ def listed(findings: Iterable[Dict[str, Any]]) -> str:
     )
 
 
-__all__ = ("ERROR", "NOTE", "SEVERITIES", "WARNING", "Findings", "errors", "listed")
+__all__ = ("ERROR", "NOTE", "REPLACES", "SEVERITIES", "WARNING", "Findings", "errors", "listed")

@@ -153,6 +153,16 @@ class KubeletArg:
     line: int
 
 
+@dataclass(frozen=True)
+class Replaced:
+    """A plain ``kubelet-arg`` and one flag of an earlier file that the list loses by it. ``file`` and ``line``: of the plain key."""
+
+    flag: str
+    dropped_from: str
+    file: str
+    line: int
+
+
 Value = Union[str, List[str], None]
 
 
@@ -163,6 +173,7 @@ class Rke2Config:
     :ivar values: whitelisted keys only, as the text RKE2 passes on; lists where the file has lists; None for null.
     :ivar sources: ``file:line`` of the last occurrence of each of these keys.
     :ivar kubelet_args: in the order RKE2 passes them.
+    :ivar replaced: flags of earlier files that a plain ``kubelet-arg`` of a later file drops.
     :ivar files: ``{"file", "keys"}`` in the order read; only names in KNOWN_KEYS, with their ``+``.
     :ivar path: the main file; the folder of the others is beside it.
     :ivar complete: False where a file could not be read: then absence in ``values`` says nothing.
@@ -171,6 +182,7 @@ class Rke2Config:
     values: Dict[str, Value] = field(default_factory=dict)
     sources: Dict[str, str] = field(default_factory=dict)
     kubelet_args: List[KubeletArg] = field(default_factory=list)
+    replaced: List[Replaced] = field(default_factory=list)
     files: List[Dict[str, object]] = field(default_factory=list)
     problems: List[Dict[str, str]] = field(default_factory=list)
     path: str = CONFIG
@@ -642,6 +654,8 @@ def read(sysroot: SysRoot) -> Rke2Config:
                 merged[key] = merged[key] + [pair for pair in found if entry.kind == "list" or pair[0].quoted or pair[0].text not in _NULL]
                 listed[key] = True
             else:
+                if key == "kubelet-arg":
+                    _note_replaced(result, merged.get(key, []), name, entry.line)
                 merged[key] = found
                 listed[key] = entry.kind == "list"
                 unread.discard(key)
@@ -656,6 +670,18 @@ def read(sysroot: SysRoot) -> Rke2Config:
             result.values[key] = value
             result.sources[key] = source
     return result
+
+
+def _note_replaced(result: Rke2Config, before: List[Tuple[Item, str]], file: str, line: int) -> None:
+    """Keep the flags of other files that are dropped; what cannot be read was no flag to lose."""
+    for item, origin in before:
+        try:
+            split = split_argument(resolve(item) or "")
+        except ConfigError:
+            continue
+        entry = None if split is None or origin == file else Replaced(split[0], origin, file, line)
+        if entry is not None and entry not in result.replaced:
+            result.replaced.append(entry)
 
 
 def _settle(sysroot: SysRoot, result: Rke2Config, key: str, pairs: List[Tuple[Item, str]], is_list: bool, unread: set[str]) -> None:
@@ -788,5 +814,5 @@ def redact_environment(text: str) -> str:
 
 __all__ = (
     "ADDRESS_FLAGS", "ADDRESS_KEYS", "CONFIG", "ConfigError", "ENVIRONMENT", "Entry", "Item", "KNOWN_KEYS", "KUBELET_FLAGS", "KubeletArg", "LEFT_OUT",
-    "Rke2Config", "WHITELIST", "file_names", "glued", "parse", "read", "redact", "redact_environment", "resolve", "split_argument",
+    "Replaced", "Rke2Config", "WHITELIST", "file_names", "glued", "parse", "read", "redact", "redact_environment", "resolve", "split_argument",
 )

@@ -33,6 +33,7 @@ class Boot:
     :ivar args: arguments of the next boot with their sources; None where they cannot be told.
     :ivar entry: name of the entry; None below a root, where the files decide that entries are made from.
     :ivar foreign_args: arguments that stand in files of others.
+    :ivar replaced: arguments of ours that an assignment of someone else drops, each with that assignment's variable, file and line.
     :ivar grub_dir: where grub.cfg and grubenv lie. :ivar chosen: what GRUB's ``default`` says, in its own words.
     :ivar kernel: image of the chosen entry. :ivar next_entry: the entry that GRUB was told to start once; None where it was not.
     :ivar obeys_next_entry: whether grub.cfg starts ``next_entry`` at all.
@@ -45,6 +46,7 @@ class Boot:
     source: Optional[str] = None
     args: Optional[List[Arg]] = None
     foreign_args: List[Arg] = field(default_factory=list)
+    replaced: List[Tuple[Arg, str, str, int]] = field(default_factory=list)
     uki: Optional[str] = None
     grub_dir: Optional[str] = None
     chosen: Optional[str] = None
@@ -141,9 +143,12 @@ def _grub(sysroot: SysRoot, boot: Boot, grub_text: Optional[str], once: bool) ->
     for problem in defaults.problems:
         sysroot.problem(problem["file"], problem["reason"])
     ours = kernel_args.block_lines(grub_text or "")
-    boot.foreign_args = [
-        arg for arg in defaults.known_args() if arg.file != knobs.FILE_GRUB and not (arg.file == GRUB_DEFAULT and arg.line in ours)
-    ]
+
+    def is_ours(file: Optional[str], line: Optional[int]) -> bool:
+        return file == knobs.FILE_GRUB or (file == GRUB_DEFAULT and line in ours)
+
+    boot.foreign_args = [arg for arg in defaults.known_args() if not is_ours(arg.file, arg.line)]
+    boot.replaced = [item for item in defaults.dropped if is_ours(item[0].file, item[0].line) and not is_ours(item[2], item[3])]
     if sysroot.live:
         if boot.grub_dir is not None:
             _next_entry(sysroot, boot, boot.grub_dir, once)

@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ansible_collections.inferops.locality.plugins.module_utils import cpulist, irq, kernel_args, knobs, quantity
+from ansible_collections.inferops.locality.plugins.module_utils import cpulist, findings, irq, kernel_args, knobs, quantity
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError, CpuSet
 from ansible_collections.inferops.locality.plugins.module_utils.kernel_args import Arg
 from ansible_collections.inferops.locality.plugins.module_utils.platform import irqbalance_env, irqbalance_installed, tuned_dirs
@@ -141,6 +141,10 @@ def read_kernel(sysroot: SysRoot, found: Knobs, boot: Boot) -> Dict[str, Any]:
         knob_id = kernel_args.knob_of(arg)
         if knob_id is not None and arg.file is not None:
             found.owned(knob_id, Setting(arg.raw, arg.file, arg.line or 0))
+    for arg, variable, file, line in boot.replaced:
+        knob_id = kernel_args.knob_of(arg)
+        if knob_id is not None:
+            found.owned(knob_id, Setting(f"{findings.REPLACES}{variable} of the files before it", file, line))
     running_now = now or kernel_args.Meaning()
     ignored = running_now.ignored + (then.ignored if then else [])
     return {
@@ -679,6 +683,9 @@ def read_kubelet(sysroot: SysRoot, found: Knobs, config: Rke2Config, role: Optio
     for arg in config.kubelet_args:
         if arg.flag in KUBELET_FLAGS and arg.file != knobs.FILE_KUBELET:
             found.owned(KUBELET_FLAGS[arg.flag], Setting(arg.value, arg.file, arg.line), f"{arg.flag}={arg.value}")
+    for lost in config.replaced:
+        if lost.flag in KUBELET_FLAGS and lost.dropped_from == knobs.FILE_KUBELET:
+            found.owned(KUBELET_FLAGS[lost.flag], Setting(f"{findings.REPLACES}kubelet-arg of the files before it", lost.file, lost.line))
     _kubelet_files(sysroot, found, config, data_dir)
     flags = _kubelet_flags(sysroot, role)
     if flags is not None:

@@ -254,6 +254,16 @@ def test_adopting_makes_it_a_note() -> None:
     assert found(report) == [("foreign.vm.swappiness", "note")]
 
 
+@pytest.mark.parametrize("adopt", [False, True])
+def test_a_file_that_drops_ours_is_an_error_that_adopting_does_not_undo(adopt: bool) -> None:
+    state = in_sync(EVERYTHING)
+    value = "replaces kubelet-arg of the files before it"
+    state["foreign"] = [{"knob": "kubelet.reserved_cpus", "file": "/etc/rancher/rke2/config.yaml.d/99-a.yaml", "line": 3, "value": value}]
+    (item,) = drift.compare(EVERYTHING, state, adopt=adopt)["findings"]
+    assert (item["id"], item["severity"]) == ("foreign.kubelet.reserved_cpus", "error")
+    assert item["message"] == f"/etc/rancher/rke2/config.yaml.d/99-a.yaml:3 {value}, and so drops kubelet.reserved_cpus"
+
+
 def test_what_the_plan_does_not_judge_is_nobodys_business() -> None:
     report = drift.compare(made(policy={"host": {"swappiness": None}}), {"foreign": [FOREIGN]})
     assert found(report) == []

@@ -544,6 +544,55 @@ FOREIGN: list[tuple[str, dict[str, Any], dict[str, str], list[tuple[str, str, Op
         [("kubelet.reserved_cpus", "/etc/rancher/rke2/config.yaml", 4, "reserved-cpus=0-3")],
     ),
     (
+        "a plain kubelet-arg in a file after ours",
+        {
+            knobs.FILE_KUBELET: "kubelet-arg+:\n- cpu-manager-policy=static\n- reserved-cpus=0\n",
+            "/etc/rancher/rke2/config.yaml.d/99-site.yaml": "debug: true\nkubelet-arg:\n- max-pods=200\n",
+            "/etc/rancher/rke2/config.yaml.d/99-then.yaml": "kubelet-arg:\n- max-pods=100\n",
+        },
+        {},
+        [
+            (f"kubelet.{knob}", "/etc/rancher/rke2/config.yaml.d/99-site.yaml", 2, "replaces kubelet-arg of the files before it")
+            for knob in ("cpu_manager_policy", "reserved_cpus")
+        ],
+    ),
+    (
+        "kubelet-arg that drops nothing of ours",
+        {
+            "/etc/rancher/rke2/config.yaml": "kubelet-arg:\n- max-pods=100\n",
+            "/etc/rancher/rke2/config.yaml.d/10-x.yaml": "kubelet-arg:\n- max-pods=200\n",
+            knobs.FILE_KUBELET: "kubelet-arg+:\n- reserved-cpus=0\n",
+            "/etc/rancher/rke2/config.yaml.d/99-site.yaml": "kubelet-arg+:\n- max-pods=200\n",
+        },
+        {},
+        [],
+    ),
+    (
+        "a GRUB file after ours that keeps nothing",
+        {
+            **DEBIAN,
+            knobs.FILE_GRUB: 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT isolcpus=2 iommu=pt"',
+            "/etc/default/grub.d/99-x.cfg": '#\nGRUB_CMDLINE_LINUX_DEFAULT="splash iommu=off"\n',
+        },
+        {},
+        [
+            ("kernel.iommu", "/etc/default/grub.d/99-x.cfg", 2, "iommu=off"),
+            ("kernel.iommu", "/etc/default/grub.d/99-x.cfg", 2, "replaces GRUB_CMDLINE_LINUX_DEFAULT of the files before it"),
+            ("kernel.isolcpus", "/etc/default/grub.d/99-x.cfg", 2, "replaces GRUB_CMDLINE_LINUX_DEFAULT of the files before it"),
+        ],
+    ),
+    (
+        "GRUB files around ours that drop nothing of it",
+        {
+            **DEBIAN,
+            "/etc/default/grub.d/50-x.cfg": 'GRUB_CMDLINE_LINUX_DEFAULT="splash"\n',
+            knobs.FILE_GRUB: 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT isolcpus=2"',
+            "/etc/default/grub.d/99-x.cfg": 'GRUB_CMDLINE_LINUX_DEFAULT="panic=1 ${GRUB_CMDLINE_LINUX_DEFAULT}"\n',
+        },
+        {},
+        [],
+    ),
+    (
         "kubelet's own file",
         {
             "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf": (
