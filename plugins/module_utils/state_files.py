@@ -133,6 +133,7 @@ class Write(NamedTuple):
     pattern: str
     setting: Setting
     append: bool
+    at_boot_only: bool = False
 
 
 def tmpfiles_writes(sysroot: SysRoot) -> List[Write]:
@@ -141,7 +142,20 @@ def tmpfiles_writes(sysroot: SysRoot) -> List[Write]:
     Of several lines for one path the first counts, in the order of file names (tmpfiles.d(5)), so an earlier file wins here,
     other than in sysctl.d; ``w+`` lines are all run. Lines for different patterns are run in the order they were read.
     """
+    return _tmpfiles(sysroot)[0]
+
+
+def tmpfiles_after_boot(sysroot: SysRoot) -> List[Write]:
+    """``w`` lines that lose at boot to a ``w!`` line before them, and win when systemd-tmpfiles runs without ``--boot``.
+
+    Without it ``w!`` lines are passed over before lines for one path are compared (systemd, src/tmpfiles/tmpfiles.c).
+    """
+    return _tmpfiles(sysroot)[1]
+
+
+def _tmpfiles(sysroot: SysRoot) -> Tuple[List[Write], List[Write]]:
     order: Dict[str, List[Write]] = {}
+    after_boot: List[Write] = []
     for path in drop_ins(sysroot, TMPFILES_DIRS):
         for number, line in enumerate((sysroot.text(path) or "").split("\n"), 1):
             fields = line.split(None, 6)
@@ -152,11 +166,13 @@ def tmpfiles_writes(sysroot: SysRoot) -> List[Write]:
                 continue
             target = _unquote(fields[1])
             append = "+" in kind[1:]
-            write = Write(target, Setting(_unescape(_unquote(fields[6].strip())), path, number), append)
+            write = Write(target, Setting(_unescape(_unquote(fields[6].strip())), path, number), append, "!" in kind)
             earlier = order.setdefault(target, [])
             if append or not earlier or all(item.setting.value == write.setting.value for item in earlier):
                 earlier.append(write)
-    return [write for writes in order.values() for write in writes]
+            elif not write.at_boot_only and all(item.at_boot_only for item in earlier):
+                after_boot.append(write)
+    return [write for writes in order.values() for write in writes], after_boot
 
 
 def _unquote(text: str) -> str:
@@ -389,6 +405,7 @@ __all__ = (
     "mask",
     "sysctl_file",
     "sysctls",
+    "tmpfiles_after_boot",
     "tmpfiles_writes",
     "tuned_profile",
     "unit_files",

@@ -26,8 +26,8 @@ from ansible_collections.inferops.locality.plugins.module_utils.platform import 
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import KubeletArg, Rke2Config
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import (
-    Setting, TunedProfile, Write, enabled, environment, environment_assignments, is_vendor, mask, sysctl_file, sysctls, tmpfiles_writes,
-    tuned_profile, unit_setting, written,
+    Setting, TunedProfile, Write, enabled, environment, environment_assignments, is_vendor, mask, sysctl_file, sysctls, tmpfiles_after_boot,
+    tmpfiles_writes, tuned_profile, unit_setting, written,
 )
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
@@ -334,7 +334,7 @@ def read_written(sysroot: SysRoot, found: Knobs, boot: Boot, tuned: Tuned) -> No
     writes = tmpfiles_writes(sysroot)
     meaning = kernel_args.meaning(boot.args or [], None)
     for path, knob in _WRITTEN.items():
-        for write in writes:
+        for write in [*writes, *tmpfiles_after_boot(sysroot)]:
             if write.setting.file != knobs.FILE_TMPFILES and written([write], path) is not None:
                 found.owned(knob, write.setting)
     chosen: Dict[str, Setting] = {}

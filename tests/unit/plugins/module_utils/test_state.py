@@ -53,6 +53,17 @@ CONFIGURED: list[tuple[str, str, dict[str, Any], dict[str, str], Any, Optional[s
         "managed_irq,2-7",
         f"{knobs.FILE_GRUB}:1",
     ),
+    (
+        "a tmpfiles line after ours loses at boot",
+        "vm.thp",
+        {
+            knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/enabled - - - - madvise",
+            "/etc/tmpfiles.d/99-x.conf": f"w {state_knobs.THP}/enabled - - - - always",
+        },
+        {},
+        "madvise",
+        f"{knobs.FILE_TMPFILES}:1",
+    ),
     ("hugepages", "kernel.hugepages", {**DEBIAN, **grub("hugepagesz=1G hugepages=0:8,1:8")}, {}, {"1Gi": {"0": 8, "1": 8}}, "/etc/default/grub:1"),
     (
         "acs",
@@ -512,6 +523,15 @@ FOREIGN: list[tuple[str, dict[str, Any], dict[str, str], list[tuple[str, str, Op
         {"/etc/tmpfiles.d/thp.conf": f"w {state_knobs.THP}/enabled - - - - never"},
         {},
         [("vm.thp", "/etc/tmpfiles.d/thp.conf", 1, "never")],
+    ),
+    (
+        "tmpfiles after ours, which wins once the boot is over",
+        {
+            knobs.FILE_TMPFILES: f"w! {state_knobs.THP}/enabled - - - - madvise",
+            "/etc/tmpfiles.d/99-x.conf": f"#\nw {state_knobs.THP}/enabled - - - - always\nw! {state_knobs.THP}/defrag - - - - never",
+        },
+        {},
+        [("vm.thp", "/etc/tmpfiles.d/99-x.conf", 2, "always"), ("vm.thp_defrag", "/etc/tmpfiles.d/99-x.conf", 3, "never")],
     ),
     (
         "governor by a pattern",

@@ -124,6 +124,17 @@ def test_tmpfiles(tmp_path: Path, name: str, files: dict, wanted: Optional[tuple
     assert (None if found is None else (found.value, found.source)) == wanted
 
 
+@pytest.mark.parametrize("first, second, wanted", [
+    ("w!", "w", ["/etc/tmpfiles.d/b.conf:1"]),
+    ("w!", "w-", ["/etc/tmpfiles.d/b.conf:1"]),
+    ("w!", "w!", []),
+    ("w", "w", []),
+])
+def test_a_line_that_wins_once_the_boot_is_over(tmp_path: Path, first: str, second: str, wanted: list) -> None:
+    files = {"/etc/tmpfiles.d/a.conf": f"{first} {THP} - - - - never", "/etc/tmpfiles.d/b.conf": f"{second} {THP} - - - - always"}
+    assert [write.setting.source for write in state_files.tmpfiles_after_boot(node(tmp_path, files))] == wanted
+
+
 ETC = "/etc/systemd/system/system.slice.d"
 UNITS: list[tuple[str, dict[str, str], dict[str, str], list[str]]] = [
     ("nothing", {}, {}, []),
