@@ -305,6 +305,12 @@ def _values(tokens: Iterable[str], key: str) -> List[str]:
     return result
 
 
+def _named(tokens: Sequence[str], name: str) -> List[str]:
+    """The tokens of a parameter, or those that hold it as a part (``pci=config_acs=``)."""
+    key = name.replace("-", "_")
+    return [token for token in tokens if token.partition("=")[0].replace("-", "_") == key] or [token for token in tokens if f"{name}=" in token]
+
+
 def _online(plan: Mapping[str, Any]) -> FrozenSet[int]:
     try:
         return cpulist.from_list(str(plan.get("housekeeping_cpus") or "")) | cpulist.from_list(str(plan.get("isolated_cpus") or ""))
@@ -342,10 +348,12 @@ def _boot_recipes(plan: Mapping[str, Any], boot: Mapping[str, Any], tokens: List
         if token not in reported and token in tokens:
             recipes.add("boot_argument_ignored", f"the kernel ignores {token}: {item.get('reason')}", "correct or remove it", [places.get(token)])
     for name in _sequence(boot.get("duplicates"), "state.boot.duplicates"):
-        key = str(name).replace("-", "_")
-        named = [token for token in tokens if token.partition("=")[0].replace("-", "_") == key] or [token for token in tokens if f"{name}=" in token]
+        named = _named(tokens, str(name))
         if not named:
             continue
+        # One token of the next boot clashes with nothing: then the two are on the running kernel's command line.
+        now = _named(str(boot.get("command_line") or "").split(), str(name))
+        named = now if len(named) < 2 <= len(now) else named
         rule = "the first wins" if name in ("isolcpus", "nohz_full", "default_hugepagesz", "hugepages", "hugepagesz") else "the last wins"
         recipes.add(
             "boot_argument_twice",

@@ -422,6 +422,12 @@ def test_an_argument_given_twice(name: str, tokens: str, rule: str) -> None:
     assert f"({tokens}): {rule}" in item["message"]
 
 
+def test_two_that_clash_on_the_running_command_line_are_both_quoted() -> None:
+    running = "quiet nohz_full=1-3 nohz_full=2-3"
+    item = recipe(node(boot="quiet nohz_full=1-31", command_line=running, duplicates=["nohz_full"]), "boot_argument_twice")
+    assert "(nohz_full=1-3 nohz_full=2-3): the first wins" in item["message"]
+
+
 def test_a_number_of_huge_pages_belongs_to_the_size_before_it() -> None:
     item = recipe(node(boot="hugepages=16 hugepagesz=1G"), "hugepages_order")
     assert "belongs to the default size" in item["message"]
