@@ -499,7 +499,13 @@ def _acs(found: Meaning, args: Sequence[Arg]) -> None:
 # -- secrets
 
 # Values of such arguments never leave the node. "key" alone is too wide (rd.luks.key= names a file, key=value pairs abound).
-_SECRET = re.compile(r"passw|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|luks\.key|(^|[._-])(pwd|pass|auth)($|[._-])", re.IGNORECASE)
+_SECRET = re.compile(
+    r"passw|passphrase|secret|token|cred|psk|(?:root|ssh|boot)pw|api[_-]?key|private[_-]?key|luks\.key"
+    r"|(?:^|[._-])(?:pwd|pass|auth|pin)(?:$|[._-])",
+    re.IGNORECASE,
+)
+# In the query of an address a key or a signature is nothing but a secret.
+_QUERY_SECRET = re.compile(r"(?:^|[._-])(?:sig|signature|key|code|pw)(?:$|[._-])|accesskey", re.IGNORECASE)
 _URL_USER = re.compile(r"(?<=://)[^/@\s\"]*:[^/@\s\"]*(?=@)")
 _ISCSI_USER = re.compile(r"(?<=iscsi:)[^/\s\"]*(?=@)")
 MASK = "********"
@@ -509,7 +515,9 @@ def masked_word(raw: str) -> str:
     """A word with its value replaced where the name says that it is a secret, or where an address carries a user's password."""
     for match in re.finditer("=", raw):
         # A list may hold pairs of its own: x=debug,password=...
-        if match.end() < len(raw) and _SECRET.search(re.split(r"[,;=]", raw[:match.start()])[-1]):
+        name = re.split(r"[,;=?&]", raw[:match.start()])[-1]
+        query = raw[:match.start() - len(name)].endswith(("?", "&"))
+        if match.end() < len(raw) and (_SECRET.search(name) or (query and _QUERY_SECRET.search(name))):
             return raw[:match.end()] + MASK + ('"' if raw.startswith('"') else "")
     return _ISCSI_USER.sub(MASK, _URL_USER.sub(MASK, raw))
 
@@ -598,13 +606,11 @@ class GrubDefaults:
     """``/etc/default/grub`` and its drop-ins after they were read in order.
 
     :ivar complete: False where a part that could not be read may change the kernel's arguments.
-    :ivar dropped: arguments that a later assignment did not keep, each with that assignment's variable, file and line.
     """
 
     values: Dict[str, GrubValue] = field(default_factory=dict)
     problems: List[Dict[str, str]] = field(default_factory=list)
     complete: bool = True
-    dropped: List[Tuple[Arg, str, str, int]] = field(default_factory=list)
 
     def kernel_args(self) -> Optional[List[Arg]]:
         """Arguments of a normal entry: GRUB_CMDLINE_LINUX, then GRUB_CMDLINE_LINUX_DEFAULT (util/grub.d/10_linux.in).
@@ -724,7 +730,6 @@ class _Shell:
         if export:
             self.at = export.end()
         assigned: List[Tuple[str, GrubValue]] = []
-        first = self.line
         while True:
             name = _NAME.match(self.text, self.at)
             if not name:
@@ -750,11 +755,6 @@ class _Shell:
         if self.depth and any(variable.startswith("GRUB_CMDLINE") for variable, _value in assigned):
             raise _Unreadable("is an assignment under a condition")
         for variable, value in assigned:
-            # An assignment with a part that is not known may keep anything; it has a problem of its own.
-            if variable in GRUB_KERNEL and variable in self.result.values and value.known:
-                kept = value.args()
-                lost = [arg for arg in self.result.values[variable].args() if arg not in kept]
-                self.result.dropped += [(arg, variable, self.path, first) for arg in lost]
             self.result.values[variable] = value
 
     def _word(self) -> GrubValue:

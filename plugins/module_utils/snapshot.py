@@ -209,8 +209,9 @@ def _inside(path: str, target: str) -> str:
 # -- what does not leave the node
 
 _SECRET_WORD = re.compile(
-    r"""([\w.\-]*(?:passw|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|luks\.key"""
-    r"""|(?<![A-Za-z])(?:pwd|pass|auth)(?![A-Za-z]))[\w.\-]*\s*[=:]\s*)"""
+    r"""((?:[\w.\-]*(?:passw|passphrase|secret|token|cred|psk|(?:root|ssh|boot)pw|api[_-]?key|private[_-]?key|luks\.key"""
+    r"""|(?<![A-Za-z])(?:pwd|pass|auth|pin)(?![A-Za-z]))[\w.\-]*"""
+    r"""|(?<=[?&])(?:[\w.\-]*[._-])?(?:sig|signature|key|code|pw|\w*accesskey)(?:[._-][\w.\-]*)?)\s*[=:]\s*)"""
     r"""(?!\s)("[^"]*"|'[^']*'|[^\s"',;]+)""", re.IGNORECASE)
 _URL_USER = re.compile(r"(?<=://)[^/@\s\"']*:[^/@\s\"']*(?=@)")
 _ISCSI_USER = re.compile(r"(?<=iscsi:)[^/\s\"']*(?=@)")

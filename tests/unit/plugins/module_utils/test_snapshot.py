@@ -241,6 +241,9 @@ def test_host_name_that_is_a_word_elsewhere(tmp_path: Path) -> None:
 MASKED = {
     "command line": ("ro a.password=x,y quiet", "ro a.password=********,y quiet"),
     "within quotes": ('X="a token=x b"', 'X="a token=******** b"'),
+    "installer": ("inst.rootpw=x inst.sshpw=y bootpw=z wifi.psk=a tpm.pin=b x.cred=c", " ".join(
+        f"{name}=********" for name in ("inst.rootpw", "inst.sshpw", "bootpw", "wifi.psk", "tpm.pin", "x.cred"))),
+    "in the query of an address": ("ks=https://h/ks?x=1&sig=abc pinctrl.y=1 sig=2", "ks=https://h/ks?x=1&sig=******** pinctrl.y=1 sig=2"),
     "in an address": ("proxy=http://user:pw@host/", "proxy=http://********@host/"),
     "sysctl": ("net.ipv6.conf.all.stable_secret = fe80::1", "net.ipv6.conf.all.stable_secret = ********"),
     "YAML": ("  clientSecret: abc", "  clientSecret: ********"),
