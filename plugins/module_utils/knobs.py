@@ -33,6 +33,13 @@ TUNED_PROFILE = OWNER
 FILE_IRQ = f"/etc/{OWNER}/irq.json"
 FILE_IRQ_UNIT = f"/etc/systemd/system/{OWNER}-irq.service"
 FILE_IRQ_UDEV = f"/etc/udev/rules.d/{DROP_IN}.rules"
+# What starts the boot program: at boot, when a NIC appears, and every minute.
+FILES_IRQ_SERVICE: Tuple[str, ...] = (
+    FILE_IRQ_UNIT, f"/etc/systemd/system/{OWNER}-irq@.service", f"/etc/systemd/system/{OWNER}-irq.timer", FILE_IRQ_UDEV,
+)
+LINKS_IRQ_SERVICE: Tuple[str, ...] = (
+    f"/etc/systemd/system/multi-user.target.wants/{OWNER}-irq.service", f"/etc/systemd/system/timers.target.wants/{OWNER}-irq.timer",
+)
 FILE_RUNTIME = f"/usr/local/libexec/{OWNER}/locality.pyz"
 FILE_KUBELET = f"/etc/rancher/rke2/config.yaml.d/{DROP_IN}.yaml"
 DIR_STATE = f"/var/lib/{OWNER}"
@@ -189,10 +196,12 @@ _ALL: Tuple[Knob, ...] = (
         "Where the interrupts of the named devices go.",
         "Documentation/core-api/irq/irq-affinity.rst; effective_affinity_list decides",
     ),
+    _irq("irq.default_affinity", "Where new interrupts go.", "/proc/irq/default_smp_affinity"),
     _irq(
-        "irq.default_affinity",
-        "Where new interrupts go.",
-        "/proc/irq/default_smp_affinity", sides=("running",), files=(),
+        "irq.service",
+        "The boot program is started at boot, when a NIC appears and every minute, by units and a rule as they were written; and how it deals interrupts.",
+        "systemd.unit(5), udev(7)",
+        sides=("configured",), files=FILES_IRQ_SERVICE,
     ),
     _irq("nic.queues", "Number of queues of a NIC.", "ethtool -l"),
     _irq("nic.rps", "CPUs of receive packet steering.", "Documentation/networking/scaling.rst"),
@@ -277,6 +286,7 @@ if len(KNOBS) != len(_ALL):
 __all__ = (
     "DIR_STATE",
     "DROP_IN",
+    "FILES_IRQ_SERVICE",
     "FILES_MEMLOCK",
     "FILES_SLICES",
     "FILE_GRUB",
@@ -292,6 +302,7 @@ __all__ = (
     "FILE_TUNED_ACTIVE",
     "FILE_TUNED_MODE",
     "KNOBS",
+    "LINKS_IRQ_SERVICE",
     "NEEDS",
     "OWNER",
     "RKE2_UNITS",

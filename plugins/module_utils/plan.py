@@ -946,6 +946,7 @@ def make_plan(
     irqs = _irqs(machine, checked["irq"], housekeeping, found, wanted)
     if runtime_version is not None:
         wanted["runtime.version"] = runtime_version if irqs else None
+    wanted["irq.service"] = checked["irq"]["strategy"] if irqs else None
     pairs, far = _pairs(machine)
     _device_findings(machine, checked, pairs, far, found)
     numa_nodes = _numa_nodes(machine, housekeeping, memory)

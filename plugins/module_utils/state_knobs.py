@@ -13,6 +13,7 @@ import hashlib
 import io
 import os
 import re
+import shlex
 import zipfile
 import zlib
 from collections import Counter
@@ -23,7 +24,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import cpulist, 
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError, CpuSet
 from ansible_collections.inferops.locality.plugins.module_utils.kernel_args import Arg
 from ansible_collections.inferops.locality.plugins.module_utils.platform import irqbalance_env, irqbalance_installed, tuned_dirs
-from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import KubeletArg, Rke2Config
+from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import KubeletArg, Rke2Config, split_argument
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import (
     Setting, TunedProfile, Write, enabled, environment, environment_assignments, is_vendor, mask, sysctl_file, sysctls, tmpfiles_after_boot,
@@ -38,6 +39,8 @@ SYSCTLS: Mapping[str, str] = {
 }
 # Set by sysctl too, but never by us there: the boot loader owns huge pages.
 _HUGE_SYSCTLS: Tuple[str, ...] = ("vm.nr_hugepages", "vm.nr_hugepages_mempolicy")
+# All keys whose values are read from sysctl.d.
+SYSCTL_KEYS: Tuple[str, ...] = (*SYSCTLS.values(), *_HUGE_SYSCTLS)
 THP = "/sys/kernel/mm/transparent_hugepage"
 WORKQUEUE = "/sys/devices/virtual/workqueue/cpumask"
 CPUS = "/sys/devices/system/cpu"
@@ -553,6 +556,12 @@ def read_interrupts(sysroot: SysRoot, found: Knobs, devices: Sequence[Mapping[st
         for knob, key in (("irq.affinity", "cpus"), ("nic.queues", "queues"), ("nic.rps", "rps"), ("nic.xps", "xps")):
             values = {address: entry[key] for address, entry in entries.items() if entry[key] is not None}
             found.configure(knob, values or None, source if values else None)
+        strategies = sorted({entry["strategy"] for entry in entries.values()})
+        found.configure("irq.service", *_service(sysroot, " and ".join(strategies) or None))
+        if configured is not None:
+            found.configure("irq.default_affinity", configured["default_affinity"], source)
+        elif "kernel.irqaffinity" in found.configured:
+            found.configured["irq.default_affinity"] = dict(found.configured["kernel.irqaffinity"])
     default = irq.read_default(sysroot)
     if default is not None:
         found.running["irq.default_affinity"] = cpulist.to_list(default)
@@ -582,6 +591,29 @@ def read_interrupts(sysroot: SysRoot, found: Knobs, devices: Sequence[Mapping[st
         found.running["nic.rps"] = steering["rps"] or None
         found.running["nic.xps"] = steering["xps"] or None
     return irqs
+
+
+def _service(sysroot: SysRoot, strategy: Optional[str]) -> Tuple[Optional[str], Optional[str]]:
+    """How interrupts are dealt by what starts the boot program, if all of that is as it was written; else what is not.
+
+    Each of the files carries the checksum of what follows it, so that a change of any line shows.
+    """
+    texts = {file: sysroot.text(file, 2**20) for file in knobs.FILES_IRQ_SERVICE}
+    links = {file: sysroot.readlink(file) for file in knobs.LINKS_IRQ_SERVICE}
+    there = [file for file, text in [*texts.items(), *links.items()] if text is not None]
+    if not there:
+        return None, None
+    for file, text in texts.items():
+        if text is None:
+            return f"{file} is missing", there[0]
+        head, mark, body = text.partition("\n# Checksum of what follows: ")
+        checksum, _end, body = body.partition("\n")
+        if not mark or hashlib.sha256(body.rstrip().encode()).hexdigest() != checksum or any(not line.startswith("#") for line in head.split("\n")):
+            return f"{file} was changed", f"{file}:1"
+    for file, target in links.items():
+        if target is None:
+            return f"{file} is missing", there[0]
+    return strategy, f"{knobs.FILE_IRQ_UNIT}:1"
 
 
 def _affinity(sysroot: SysRoot, irqs: Sequence[Mapping[str, Any]], entry: Optional[Mapping[str, Any]]) -> str:
@@ -686,10 +718,27 @@ def read_kubelet(sysroot: SysRoot, found: Knobs, config: Rke2Config, role: Optio
     for lost in config.replaced:
         if lost.flag in KUBELET_FLAGS and lost.dropped_from == knobs.FILE_KUBELET:
             found.owned(KUBELET_FLAGS[lost.flag], Setting(f"{findings.REPLACES}kubelet-arg of the files before it", lost.file, lost.line))
+    _unit_flags(sysroot, found, role)
     _kubelet_files(sysroot, found, config, data_dir)
     flags = _kubelet_flags(sysroot, role)
     if flags is not None:
         found.running.update(kubelet_values(flags))
+
+
+def _unit_flags(sysroot: SysRoot, found: Knobs, role: Optional[str]) -> None:
+    """Our flags among the ``--kubelet-arg`` of RKE2's unit: RKE2 puts them behind those of its files, so that they win."""
+    for name in ([role] if role else ["server", "agent"]):
+        for setting in unit_setting(sysroot, f"rke2-{name}.service", "Service", "ExecStart").effective():
+            try:
+                words = shlex.split(setting.value)
+            except ValueError:
+                words = setting.value.split()
+            for word, following in zip(words, [*words[1:], ""]):
+                option, equals, text = word.partition("=")
+                split = split_argument(text if equals else following) if option == "--kubelet-arg" else None
+                # Nothing with a blank in it is a value of these flags: what stands behind one may be a secret.
+                if split is not None and split[0] in KUBELET_FLAGS and not re.search(r"\s", split[1]):
+                    found.owned(KUBELET_FLAGS[split[0]], setting, "=".join(split))
 
 
 def _kubelet_files(sysroot: SysRoot, found: Knobs, config: Rke2Config, data_dir: str) -> None:

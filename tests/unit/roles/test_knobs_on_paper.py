@@ -81,6 +81,8 @@ CHANGES: dict[str, Callable[[Path], None]] = {
     "tuned.profile": _edit(knobs.FILE_TUNED_ACTIVE, r"$", " network-latency"),
     "runtime.version": _remove(knobs.FILE_RUNTIME),
     "irq.affinity": _edit(knobs.FILE_IRQ, r'"cpus": "[^"]*"', '"cpus": "0"'),
+    "irq.default_affinity": _edit(knobs.FILE_IRQ, r'"default_affinity": "[^"]*"', '"default_affinity": "0"'),
+    "irq.service": _edit(knobs.FILE_IRQ_UNIT, r"^ExecStart=.*$", "ExecStart=/bin/true"),
     "nic.queues": _edit(knobs.FILE_IRQ, r'"queues": 4', '"queues": 2'),
     "nic.rps": _edit(knobs.FILE_IRQ, r'"rps": "[^"]*"', '"rps": "0"'),
     "nic.xps": _edit(knobs.FILE_IRQ, r'"xps": "[^"]*"', '"xps": "0"'),
@@ -151,6 +153,31 @@ def test_what_the_roles_write_is_read_back_as_planned(converged: dict[str, Node]
     assert playing.drifting(node.root, node.plan) == []
 
 
+@pytest.mark.parametrize(
+    "file, how",
+    [(file, how) for file in knobs.FILES_IRQ_SERVICE for how in ("gone", "last line gone", "a line more")]
+    + [(file, "gone") for file in knobs.LINKS_IRQ_SERVICE],
+)
+def test_whatever_starts_the_boot_program_is_missed(converged: dict[str, Node], tmp_path: Path, file: str, how: str) -> None:
+    node = converged["plain"]
+    root = tmp_path / "node"
+    _copy(node.root, root)
+    place = root / file[1:]
+    if how == "gone":
+        place.unlink()
+    else:
+        lines = place.read_text(encoding="utf-8").splitlines()
+        place.write_text("\n".join(lines[:-1] if how == "last line gone" else [*lines, "X=1"]) + "\n", encoding="utf-8")
+    assert playing.drifting(root, node.plan) == ["irq.service"]
+
+
+def test_another_way_of_dealing_interrupts_is_missed(converged: dict[str, Node], tmp_path: Path) -> None:
+    root = tmp_path / "node"
+    _copy(converged["plain"].root, root)
+    _edit(knobs.FILE_IRQ, '"strategy": "spread"', '"strategy": "mask"')(root)
+    assert playing.drifting(root, converged["plain"].plan) == ["irq.service"]
+
+
 def test_every_managed_knob_is_changed_here() -> None:
     assert sorted(CHANGES) == sorted(JUDGED)
 
@@ -170,12 +197,9 @@ def _copy(root: Path, target: Path) -> None:
     shutil.copytree(root, target, symlinks=True)
 
 
-# What starts the program at boot (knobs.FILE_IRQ_UNIT), when a NIC appears, and every minute.
-IRQ_UNITS = ("/etc/systemd/system/inferops-locality-irq@.service", "/etc/systemd/system/inferops-locality-irq.timer")
-
 OURS = (
     knobs.FILE_GRUB, knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE,
-    knobs.FILE_IRQ, knobs.FILE_IRQ_UNIT, *IRQ_UNITS, knobs.FILE_IRQ_UDEV, knobs.FILE_KUBELET,
+    knobs.FILE_IRQ, *knobs.FILES_IRQ_SERVICE, knobs.FILE_KUBELET,
 )
 
 
@@ -228,8 +252,7 @@ def test_what_the_plan_no_longer_has_loses_its_file(converged: dict[str, Node], 
     assert run.rc == 0, run.text
     gone = sorted(set(before) - set(playing.contents(root)))
     assert gone == sorted((
-        *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE, knobs.FILE_IRQ, knobs.FILE_IRQ_UNIT, knobs.FILE_IRQ_UDEV, knobs.FILE_RUNTIME,
-        *IRQ_UNITS, "/etc/systemd/system/multi-user.target.wants/inferops-locality-irq.service",
-        "/etc/systemd/system/timers.target.wants/inferops-locality-irq.timer",
+        *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE, knobs.FILE_IRQ, knobs.FILE_RUNTIME,
+        *knobs.FILES_IRQ_SERVICE, *knobs.LINKS_IRQ_SERVICE,
     ))
     assert playing.play("audit", inventory=inventory).rc == 0
