@@ -613,6 +613,21 @@ FOREIGN: list[tuple[str, dict[str, Any], dict[str, str], list[tuple[str, str, Op
         [],
     ),
     (
+        "kubelet-arg in a drop-in of RKE2's unit",
+        {
+            "/usr/lib/systemd/system/rke2-agent.service": "[Service]\nExecStart=/usr/bin/rke2 agent --kubelet-arg=reserved-cpus=1\n",
+            "/etc/systemd/system/rke2-agent.service.d/x.conf": (
+                "[Service]\nExecStart=\nExecStart=/usr/bin/rke2 agent --token CANARY \"--kubelet-arg=reserved-cpus=0-3\" --kubelet-arg max-pods=9 \\\n"
+                "  --kubelet-arg --cpu-manager-policy=none '--kubelet-arg=kube-reserved=memory=1Gi --token=CANARY'\n"
+            ),
+        },
+        {},
+        [
+            ("kubelet.cpu_manager_policy", "/etc/systemd/system/rke2-agent.service.d/x.conf", 3, "cpu-manager-policy=none"),
+            ("kubelet.reserved_cpus", "/etc/systemd/system/rke2-agent.service.d/x.conf", 3, "reserved-cpus=0-3"),
+        ],
+    ),
+    (
         "kubelet's own file",
         {
             "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf": (
