@@ -22,9 +22,11 @@ import struct
 import tarfile
 from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from ansible_collections.inferops.locality.plugins.module_utils import rke2_config
+from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, rke2_config
 from ansible_collections.inferops.locality.plugins.module_utils.probe import PROBE_DIR, Answer, Probe
 from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
+from ansible_collections.inferops.locality.plugins.module_utils.state_files import sysctl_lines
+from ansible_collections.inferops.locality.plugins.module_utils.state_knobs import SYSCTL_KEYS
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import DEFAULT_LIMIT, MANIFEST, SysRoot
 from ansible_collections.inferops.locality.plugins.module_utils.topology import read_topology
 
@@ -267,6 +269,53 @@ def tmpfiles_lines(text: str) -> str:
     return "\n".join(line if wanted(line) else "" for line in text.split("\n"))
 
 
+def grub_lines(text: str) -> str:
+    """A file of GRUB's settings without its comments, and with secrets masked.
+
+    What starts a comment is guessed as the shell has it; a file that would then be read in another way keeps more of them.
+    """
+    read = kernel_args.grub_defaults([("", text)])
+    whole = "\n".join(_block_mark(line) if line.lstrip().startswith("#") else line for line in text.split("\n"))
+    for cut in (_without_comments(text), whole):
+        if kernel_args.grub_defaults([("", cut)]) == read and kernel_args.block_lines(cut) == kernel_args.block_lines(text):
+            return mask(cut)
+    return mask(text)
+
+
+def _block_mark(comment: str) -> str:
+    """What stays of a comment: nothing, or the mark by which our part of the file is known."""
+    return next((mark for mark in (kernel_args.BLOCK_BEGIN, kernel_args.BLOCK_END) if comment.startswith(mark)), "")
+
+
+def _without_comments(text: str) -> str:
+    kept: List[str] = []
+    at, quote, word = 0, "", False
+    while at < len(text):
+        char = text[at]
+        if char == "\\" and quote != "'":
+            kept.append(text[at:at + 2])
+            word = word or text[at + 1:at + 2] != "\n"
+            at += 2
+            continue
+        if char == "#" and not quote and not word:
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            kept.append(_block_mark(text[at:end]))
+            at = end
+            continue
+        if char in "\"'" and quote in ("", char):
+            quote = "" if quote else char
+        word = bool(quote) or char not in " \t\r\n;&|()"
+        kept.append(char)
+        at += 1
+    return "".join(kept)
+
+
+def sysctl_cut(text: str) -> str:
+    """A sysctl.d file without comments, and with the values of other keys than those that are read masked."""
+    return "\n".join(sysctl_lines(text, SYSCTL_KEYS, MASK))
+
+
 def kubelet_command(data: bytes) -> bytes:
     """A kubelet's command line with the values of flags that may leave the node."""
     words = []
@@ -340,6 +389,8 @@ def _rules(sysroot: _Recorder) -> List[Rule]:
         (lambda path: path in environment, rke2_config.redact_environment, "variables outside the whitelist"),
         (lambda path: path in named or os.path.dirname(path) in named or "/kubelet.conf.d/" in path, kubelet_lines, lines),
         (lambda path: whole.fullmatch(path) is not None, lambda text: text, ""),
+        (lambda path: path.startswith("/etc/default/grub"), grub_lines, "comments, and values named like secrets"),
+        (lambda path: "/sysctl.d/" in path or path == "/etc/sysctl.conf", sysctl_cut, "comments, and values of keys that are not read"),
         (lambda path: "/systemd/" in path, unit_lines, lines),
         (lambda path: "/tmpfiles.d/" in path, tmpfiles_lines, lines),
         (lambda path: path == "/proc/mounts" or path.endswith("/mounts"), mount_lines, lines),

@@ -124,6 +124,22 @@ def _sysctl_lines(text: str) -> List[Tuple[int, str, Optional[str]]]:
     return lines
 
 
+def sysctl_lines(text: str, keys: Sequence[str], mask: str) -> List[str]:
+    """The lines of a sysctl.d file, for a copy that gives the same answers for these keys: comments and lines without an assignment
+    are empty, the value of another key is ``mask``."""
+    wanted = {key.replace(".", "/") for key in keys}
+    lines = [""] * (text.count("\n") + 1)
+    for number, name, value in _sysctl_lines(text):
+        key = _sysctl_key(name.lstrip("-").strip()).lstrip("/")
+        read = key in wanted
+        globbed = any(char in key for char in "*?[") and any(fnmatch.fnmatchcase(path, key) for path in wanted)
+        if value is not None:
+            lines[number - 1] = f"{name} = {value if read or globbed else mask}"
+        elif read:
+            lines[number - 1] = name
+    return lines
+
+
 # -- tmpfiles.d
 
 
@@ -404,6 +420,7 @@ __all__ = (
     "is_vendor",
     "mask",
     "sysctl_file",
+    "sysctl_lines",
     "sysctls",
     "tmpfiles_after_boot",
     "tmpfiles_writes",

@@ -15,7 +15,7 @@ from typing import Any, Dict
 
 import pytest
 
-from ansible_collections.inferops.locality.plugins.module_utils import rke2_config, snapshot, state_knobs
+from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, rke2_config, snapshot, state_knobs
 from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.module_utils.topology import read_topology
@@ -39,13 +39,14 @@ NODE: Dict[str, Any] = {
     "files": {
         "/etc/os-release": "ID=debian\nVERSION_ID=\"13\"\n",
         "/etc/hostname": HOST + "\n",
-        "/etc/default/grub": f"GRUB_CMDLINE_LINUX_DEFAULT=\"quiet foo.password={CANARY} isolcpus=2-3\"\n",
+        "/etc/default/grub": f"# {CANARY}\nGRUB_TIMEOUT=5 # {CANARY}\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet foo.password={CANARY} isolcpus=2-3\"\n",
         "/etc/rancher/rke2/config.yaml": f"server: https://rke2.example.net:9345\ntoken: {CANARY}\nnode-name: {HOST}\nnode-ip: 10.20.30.40\nkubelet-arg:\n"
                                          "- cpu-manager-policy=static\n- reserved-cpus=0,8\n",
         "/etc/rancher/rke2/config.yaml.d/50-x.yaml": f"# {CANARY}\nkubelet-arg+: [\"max-pods=250\", \"azure-secret={CANARY}\"]\n",
         "/etc/rancher/rke2/config.yaml.d/60-broken.yaml": f"node-label: &a [x]\ntoken: {CANARY}\n",
         "/etc/default/rke2-agent": f"RKE2_TOKEN={CANARY}\nHTTPS_PROXY=http://user:{CANARY}@10.1.1.1:3128\n",
-        "/etc/sysctl.d/50-own.conf": f"vm.swappiness = 10\nnet.ipv6.conf.all.stable_secret = {CANARY}\n",
+        "/etc/sysctl.d/50-own.conf": f"# {CANARY}\n; {CANARY}\nvm.swappiness = 10\nkernel.core_pattern=|/x {CANARY}\n{CANARY}\n"
+                                      f"net.ipv6.conf.all.stable_secret = {CANARY}\n",
         "/etc/tmpfiles.d/own.conf": f"w /sys/kernel/mm/transparent_hugepage/enabled - - - - never\nf /root/x 0600 root root - {CANARY}\n",
         "/etc/systemd/system/rke2-agent.service": "[Service]\nExecStart=/usr/local/bin/rke2 agent\nLimitMEMLOCK=1024\n",
         "/etc/systemd/system/rke2-agent.service.d/proxy.conf": f"[Service]\nEnvironment=\"HTTPS_PROXY=http://u:{CANARY}@p\"\nLimitMEMLOCK=infinity\n",
@@ -267,6 +268,32 @@ def test_unit_is_cut_to_what_is_read() -> None:
 def test_tmpfiles_are_cut_to_the_kernels_files() -> None:
     text = "w /sys/x - - - - 1\nf /etc/x - - - - secret\nw /root/.ssh/x - - - - secret\nw+ \"/proc/sys/y\" - - - - 2\n# c\n"
     assert snapshot.tmpfiles_lines(text) == "w /sys/x - - - - 1\n\n\nw+ \"/proc/sys/y\" - - - - 2\n\n"
+
+
+GRUB = {
+    "whole lines and ends of lines": ("# a\nX=1 # b\n  #c\nY=2", "\nX=1 \n  \nY=2"),
+    "within quotes and words": ("X='a # b' # c\nY=\"d\n# e\" # f\nZ=g#h\n", "X='a # b' \nY=\"d\n# e\" \nZ=g#h\n"),
+    "escaped": ("X=a\\ #b\nY=\"\\\"# c\" # d\n", "X=a\\ #b\nY=\"\\\"# c\" \n"),
+    "our part stays marked": ("# BEGIN inferops.locality (x)\nX=1\n# END inferops.locality y\n", "# BEGIN inferops.locality\nX=1\n# END inferops.locality\n"),
+    # a statement that is not understood is judged by all of its line
+    "what decides stays": ("# a\nfoo # GRUB_CMDLINE_LINUX\n", "\nfoo # GRUB_CMDLINE_LINUX\n"),
+    "secret": ("GRUB_X=\"a.token=b\" # c", "GRUB_X=\"a.token=********\" "),
+}
+
+
+@pytest.mark.parametrize("text, wanted", GRUB.values(), ids=GRUB)
+def test_comments_of_the_boot_loader_stay_on_the_node(text: str, wanted: str) -> None:
+    assert snapshot.grub_lines(text) == wanted
+    assert snapshot.grub_lines(wanted) == wanted
+    assert text == wanted or kernel_args.grub_defaults([("x", wanted)]).complete == kernel_args.grub_defaults([("x", text)]).complete
+
+
+def test_sysctl_values_that_are_not_read_stay_on_the_node() -> None:
+    text = ("# c\nvm.swappiness=1\n;c\n-vm/swappiness = 2\n-vm.swappiness\nvm.* = 3\nkernel.core_pattern = |/x y=z\n-net.x=4\nstray\n-net.x\n"
+            "vm.nr_hugepages = 5\n")
+    assert snapshot.sysctl_cut(text).split("\n") == [
+        "", "vm.swappiness = 1", "", "-vm/swappiness = 2", "-vm.swappiness", "vm.* = 3", "kernel.core_pattern = ********", "-net.x = ********", "", "",
+        "vm.nr_hugepages = 5", ""]
 
 
 def test_kubelet_command_is_cut_to_known_flags() -> None:
