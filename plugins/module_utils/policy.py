@@ -34,6 +34,14 @@ _PCI_ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 # A bridge as pci= names it (drivers/pci/pci.c pci_dev_str_match): an address, a path from one, or a pair (or four) of ids.
 _BRIDGE = rf"^({_PCI_ADDRESS}(/[0-9a-f]{{2}}\.[0-7])*|pci:[0-9a-f]{{1,4}}:[0-9a-f]{{1,4}}(:[0-9a-f]{{1,4}}:[0-9a-f]{{1,4}})?)$"
 
+# Labels of Kubernetes (apimachinery pkg/util/validation): a name of 63 characters behind an optional DNS subdomain of 253.
+_LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+_LABEL_KEY = rf"^((?=[^/]{{1,253}}/)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?{_LABEL_NAME}(?!\n)$"
+_LABEL_VALUE = rf"^({_LABEL_NAME})?(?!\n)$"
+
+# More than the interrupts a PCI device can have (MSI-X: 2048) is a slip of the pen on any machine.
+MOST_QUEUES = 2048
+
 # Formats are named in the schemas as JSON schema allows; what they mean is in _format below.
 _QUANTITY = {"type": ["string", "integer"], "format": "quantity"}
 _BOOL = {"type": "boolean"}
@@ -106,7 +114,12 @@ POLICY_SCHEMA: Dict[str, Any] = {
                         uniqueItems=True,
                         items={"type": "string", "enum": list(CPU_MANAGER_OPTIONS)},
                     ),
-                    "labels": _default({}, type="object", additionalProperties={"type": "string"}),
+                    "labels": _default(
+                        {},
+                        type="object",
+                        propertyNames={"pattern": _LABEL_KEY},
+                        additionalProperties={"type": "string", "pattern": _LABEL_VALUE},
+                    ),
                     "taints": _default(
                         [],
                         type="array",
@@ -142,7 +155,7 @@ POLICY_SCHEMA: Dict[str, Any] = {
                         items={"type": "string", "pattern": rf"^(nic|rdma|nvme|gpu|accelerator|{_PCI_ADDRESS})$"},
                     ),
                     "strategy": _default("spread", type="string", enum=["spread", "mask"]),
-                    "queues": _default(None, type=["integer", "null"], minimum=1),
+                    "queues": _default(None, type=["integer", "null"], minimum=1, maximum=MOST_QUEUES),
                     "rps": _default(False, **_BOOL),
                 }
             ),
@@ -364,7 +377,7 @@ class _Check:
                 self.wrong(f"{path}.{shown(key)}", key, "a text as key")
                 continue
             if "pattern" in names and not re.search(names["pattern"], key):
-                self.wrong(f"{path}.{key}", key, 'the number of a NUMA node as key, such as "0"')
+                self.wrong(f"{path}.{key}", key, _KEY_PATTERNS.get(names["pattern"], 'the number of a NUMA node as key, such as "0"'))
                 continue
             if names.get("format") == "page-size" and not _page_size(key):
                 self.wrong(f"{path}.{key}", key, "a page size as key, such as 2Mi or 1Gi")
@@ -430,7 +443,11 @@ class _Bad:
 
 _BAD: Any = _Bad()
 
+_LABEL_RULE = "up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends"
+_KEY_PATTERNS = {_LABEL_KEY: f"a label key: {_LABEL_RULE}, with an optional DNS name and '/' before it"}
+
 _PATTERNS = {
+    _LABEL_VALUE: f"a label value: empty, or {_LABEL_RULE}",
     POLICY_SCHEMA["properties"]["kubelet"]["properties"]["taints"]["items"]["pattern"]: "a taint such as key=value:NoSchedule",
     POLICY_SCHEMA["properties"]["irq"]["properties"]["devices"]["items"][
         "pattern"

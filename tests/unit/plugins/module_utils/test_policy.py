@@ -48,6 +48,7 @@ GOOD: List[Tuple[Dict[str, Any], str, Any]] = [
     ({"pcie": {"iommu": "off"}}, "pcie", {**DEFAULTS["pcie"], "iommu": "off"}),
     ({"pcie": {"acs_off": ["0000:15:01.0/00.0", "pci:10b5:8747"]}}, "pcie", {**DEFAULTS["pcie"], "acs_off": ["0000:15:01.0/00.0", "pci:10b5:8747"]}),
     ({"host": {"memlock": "64Gi"}}, "host", {**DEFAULTS["host"], "memlock": "64Gi"}),
+    ({"kubelet": {"labels": {"example.net/a.b_c-d": "", "e": "F.1"}}}, "kubelet", {**DEFAULTS["kubelet"], "labels": {"example.net/a.b_c-d": "", "e": "F.1"}}),
     ({"kubelet": {"taints": ["gpu=yes:NoSchedule"]}}, "kubelet", {**DEFAULTS["kubelet"], "taints": ["gpu=yes:NoSchedule"]}),
 ]
 
@@ -89,6 +90,14 @@ BAD = [
     ({"kubelet": {"cpu_manager_options": ["full-pcpus-only=true,strict-cpu-reservation=true"]}}, "policy.wrong_value", "each option by its name alone", ""),
     ({"kubelet": {"cpu_manager_options": ["full-pcpus-only", "full-pcpus-only"]}}, "policy.wrong_value", "cpu_manager_options[1]", ""),
     ({"kubelet": {"labels": {"a": 1}}}, "policy.wrong_type", "locality_policy.kubelet.labels.a: found 1", ""),
+    ({"kubelet": {"labels": {"a b": "x"}}}, "policy.wrong_value", "locality_policy.kubelet.labels.a b: found 'a b', wanted a label key", ""),
+    ({"kubelet": {"labels": {"X.example/a": "x"}}}, "policy.wrong_value", "wanted a label key", ""),
+    ({"kubelet": {"labels": {"a/b/c": "x"}}}, "policy.wrong_value", "wanted a label key", ""),
+    ({"kubelet": {"labels": {"a" * 64: "x"}}}, "policy.wrong_value", "wanted a label key", ""),
+    ({"kubelet": {"labels": {"a": "x,b=y"}}}, "policy.wrong_value", "locality_policy.kubelet.labels.a: found 'x,b=y', wanted a label value", ""),
+    ({"kubelet": {"labels": {"a": "x\n"}}}, "policy.wrong_value", "wanted a label value", ""),
+    ({"kubelet": {"labels": {"a": "-x"}}}, "policy.wrong_value", "wanted a label value", ""),
+    ({"irq": {"queues": 2049}}, "policy.wrong_value", "locality_policy.irq.queues: found 2049, wanted at most 2048", ""),
     ({"kubelet": {"taints": ["gpu"]}}, "policy.wrong_value", "wanted a taint such as key=value:NoSchedule", ""),
     ({"irq": {"devices": ["eth0"]}}, "policy.wrong_value", "locality_policy.irq.devices[0]: found 'eth0'", ""),
     ({"pcie": {"iommu": "on"}}, "policy.wrong_value", "wanted one of pt, off, null", ""),
