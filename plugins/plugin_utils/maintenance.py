@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,12 @@ def check(maintenance: Any, gate_errors: Sequence[str] = ()) -> list[dict[str, s
         value = maintenance.get(key)
         if value is not None and not isinstance(value, (list, tuple)):
             found.append(_error(f"locality_maintenance.{key}: found {value!r}, wanted a list"))
+    prometheus = maintenance.get("prometheus")
+    is_url = isinstance(prometheus, str) and re.fullmatch(r"https?://[^\s/]\S*", prometheus)
+    if prometheus is not None and not isinstance(prometheus, Mapping) and not is_url:
+        # An address may carry a password: it is not shown.
+        shown = "a text that is no URL" if isinstance(prometheus, str) else repr(prometheus)
+        found.append(_error(f"locality_maintenance.prometheus: found {shown}, wanted null, a URL such as http://prometheus:9090, or a mapping"))
     numbers = {}
     for key, (default, least) in NUMBERS.items():
         value = maintenance.get(key, default)
