@@ -987,7 +987,14 @@ def _irqs(
     nics = [str(device["address"]) for device in chosen if device.get("kind") == "nic"]
     wanted["irq.affinity"] = lists
     wanted["irq.default_affinity"] = cpulist.to_list(housekeeping)
-    if irq["queues"] is not None:
+    if irq["queues"] is not None and irq["queues"] > len(machine.online):
+        # drivers refuse more channels than CPUs, and at boot there is nobody to read that
+        found.error(
+            "irq.too_many_queues",
+            f"irq.queues: found {irq['queues']}, wanted at most {len(machine.online)}, the number of online CPUs",
+            "lower irq.queues, or leave it out to keep the driver's number",
+        )
+    elif irq["queues"] is not None:
         wanted["nic.queues"] = dict.fromkeys(nics, irq["queues"])
     if irq["rps"]:
         wanted["nic.rps"] = {address: lists[address] for address in nics}

@@ -623,6 +623,18 @@ def test_a_ban_list_is_written_and_noted() -> None:
     assert found(made, "irqbalance.ban_list")["severity"] == "note"
 
 
+def test_more_queues_than_online_cpus_are_refused() -> None:
+    devices = ({"address": "0000:01:00.0", "kind": "nic", "numa_node": 1, "path": []}, {"address": "0000:02:00.0", "kind": "nvme", "numa_node": 0, "path": []},
+               {"address": "0000:01:00.1", "kind": "nic", "numa_node": 1, "path": [], "physfn": "0000:01:00.0"})
+    machine = TrueMachine(regular(cores=2).cores, {0: 64 * GIB, 1: 64 * GIB}, devices=devices)
+    online = len(plan.cpulist.from_list(topology(machine)["cpus"]["online"]))
+    made = make(machine, {"irq": {"queues": online + 1}})
+    assert errors(made) == ["irq.too_many_queues"]
+    assert f"found {online + 1}, wanted at most {online}" in found(made, "irq.too_many_queues")["message"]
+    assert "nic.queues" not in made["knobs"]
+    assert errors(make(machine, {"irq": {"queues": online}})) == []
+
+
 def test_queues_and_packet_steering() -> None:
     devices = ({"address": "0000:01:00.0", "kind": "nic", "numa_node": 1, "path": []}, {"address": "0000:02:00.0", "kind": "nvme", "numa_node": 0, "path": []},
                {"address": "0000:01:00.1", "kind": "nic", "numa_node": 1, "path": [], "physfn": "0000:01:00.0"})
