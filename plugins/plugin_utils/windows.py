@@ -101,10 +101,14 @@ class Span:
 # --- reading what the operator wrote ----------------------------------------------------------------------------------------
 
 
+# Files of the zone database that name no place: each machine's own choice, a template of rules, and "not set up yet".
+_NO_ZONES = frozenset(("localtime", "posixrules", "Factory"))
+
+
 @lru_cache(maxsize=1)
 def _zone_names() -> Mapping[str, str]:
     """Lower-case name to name of every zone this controller knows."""
-    return {name.lower(): name for name in sorted(zoneinfo.available_timezones())}
+    return {name.lower(): name for name in sorted(zoneinfo.available_timezones()) if name.rpartition("/")[2] not in _NO_ZONES}
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

@@ -99,6 +99,10 @@ def test_known_cases(rules: Any, now: str, expected: int, outcome: str, opens_at
         pytest.param({**SATURDAY_NIGHT, "days": "sat"}, "windows[0].days: 'sat' is not a list; write [sat]", id="day without a list"),
         pytest.param({**SATURDAY_NIGHT, "days": [6]}, "windows[0].days: 6 is not one of", id="day as a number"),
         pytest.param({**SATURDAY_NIGHT, "timezone": "Europe/Berln"}, "'Europe/Berln' is not a known time zone; did you mean 'Europe/Berlin'?", id="zone"),
+        *(
+            pytest.param({**SATURDAY_NIGHT, "timezone": name}, f"'{name}' is not a known time zone", id=f"zone {name}")
+            for name in ("localtime", "posixrules", "Factory")
+        ),
         pytest.param({**SATURDAY_NIGHT, "timezone": "kolkata"}, "did you mean 'Asia/Kolkata'?", id="city alone"),
         pytest.param({**SATURDAY_NIGHT, "timezone": "../../etc/passwd"}, "windows[0].timezone: '../../etc/passwd' is not a known", id="zone as a path"),
         pytest.param({**SATURDAY_NIGHT, "timezone": None}, "windows[0].timezone: None is not the name", id="zone null"),
