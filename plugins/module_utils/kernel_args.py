@@ -606,11 +606,13 @@ class GrubDefaults:
     """``/etc/default/grub`` and its drop-ins after they were read in order.
 
     :ivar complete: False where a part that could not be read may change the kernel's arguments.
+    :ivar dropped: arguments that a later assignment did not keep, each with that assignment's variable, file and line.
     """
 
     values: Dict[str, GrubValue] = field(default_factory=dict)
     problems: List[Dict[str, str]] = field(default_factory=list)
     complete: bool = True
+    dropped: List[Tuple[Arg, str, str, int]] = field(default_factory=list)
 
     def kernel_args(self) -> Optional[List[Arg]]:
         """Arguments of a normal entry: GRUB_CMDLINE_LINUX, then GRUB_CMDLINE_LINUX_DEFAULT (util/grub.d/10_linux.in).
@@ -730,6 +732,7 @@ class _Shell:
         if export:
             self.at = export.end()
         assigned: List[Tuple[str, GrubValue]] = []
+        first = self.line
         while True:
             name = _NAME.match(self.text, self.at)
             if not name:
@@ -755,6 +758,11 @@ class _Shell:
         if self.depth and any(variable.startswith("GRUB_CMDLINE") for variable, _value in assigned):
             raise _Unreadable("is an assignment under a condition")
         for variable, value in assigned:
+            # An assignment with a part that is not known may keep anything; it has a problem of its own.
+            if variable in GRUB_KERNEL and variable in self.result.values and value.known:
+                kept = value.args()
+                lost = [arg for arg in self.result.values[variable].args() if arg not in kept]
+                self.result.dropped += [(arg, variable, self.path, first) for arg in lost]
             self.result.values[variable] = value
 
     def _word(self) -> GrubValue:
