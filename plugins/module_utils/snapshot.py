@@ -22,7 +22,7 @@ import struct
 import tarfile
 from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, rke2_config
+from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, knobs, rke2_config
 from ansible_collections.inferops.locality.plugins.module_utils.probe import PROBE_DIR, Answer, Probe
 from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import sysctl_lines
@@ -389,6 +389,8 @@ def _rules(sysroot: _Recorder) -> List[Rule]:
         (lambda path: path in environment, rke2_config.redact_environment, "variables outside the whitelist"),
         (lambda path: path in named or os.path.dirname(path) in named or "/kubelet.conf.d/" in path, kubelet_lines, lines),
         (lambda path: whole.fullmatch(path) is not None, lambda text: text, ""),
+        # Ours, and judged by a checksum over each.
+        (lambda path: path in knobs.FILES_IRQ_SERVICE, lambda text: text, ""),
         (lambda path: path.startswith("/etc/default/grub"), grub_lines, "comments, and values named like secrets"),
         (lambda path: "/sysctl.d/" in path or path == "/etc/sysctl.conf", sysctl_cut, "comments, and values of keys that are not read"),
         (lambda path: "/systemd/" in path, unit_lines, lines),

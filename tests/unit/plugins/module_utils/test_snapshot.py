@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import io
 import json
 import struct
@@ -15,7 +16,7 @@ from typing import Any, Dict
 
 import pytest
 
-from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, rke2_config, snapshot, state_knobs
+from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, knobs, rke2_config, snapshot, state_knobs
 from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.module_utils.topology import read_topology
@@ -93,6 +94,20 @@ def test_facts_of_the_snapshot_are_those_of_the_node(tmp_path: Path, root: Path)
     assert node["topology"]["relations"] and node["state"]["irqs"] and node["state"]["foreign"] and node["state"]["problems"]
     assert node["state"]["platform"]["rke2"]["role"] == "agent" and node["state"]["configured"]["limits.memlock"]["value"] == "infinity"
     assert facts(unpacked(tmp_path, root)) == without_secrets(node)
+
+
+def test_what_starts_the_boot_program_is_judged_the_same(tmp_path: Path, root: Path) -> None:
+    body = "[Service]\nExecStart=/usr/bin/python3 x\n# why\nNice=5"
+    text = f"# Written by us\n# Checksum of what follows: {hashlib.sha256(body.encode()).hexdigest()}\n{body}\n"
+    for file in knobs.FILES_IRQ_SERVICE:
+        (root / file[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (root / file[1:]).write_text(text, encoding="utf-8")
+    for file in knobs.LINKS_IRQ_SERVICE:
+        (root / file[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (root / file[1:]).symlink_to(f"../{Path(file).name}")
+    there, again = (facts(place)["state"]["configured"]["irq.service"] for place in (root, unpacked(tmp_path, root)))
+    assert there == again
+    assert "changed" not in str(there["value"])
 
 
 def test_snapshot_of_a_snapshot_is_the_same(tmp_path: Path, root: Path) -> None:
