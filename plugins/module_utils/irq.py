@@ -589,7 +589,8 @@ def apply(
     wrote: Set[int] = set()
     before: Dict[int, int] = {}
     if not check:
-        wrong = [entry for entry in chosen if entry["irq"] not in asleep and verdict(plan[entry["irq"]], _set(entry["asked"]), _set(entry["effective"])) != "right"]
+        awake = [entry for entry in chosen if entry["irq"] not in asleep]
+        wrong = [entry for entry in awake if verdict(plan[entry["irq"]], _set(entry["asked"]), _set(entry["effective"])) != "right"]
         before = _fired(sysroot, {entry["irq"] for entry in wrong}) if wrong else {}
         for entry in wrong:
             number = entry["irq"]
