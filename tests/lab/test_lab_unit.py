@@ -304,7 +304,7 @@ def test_ending_takes_the_whole_group(sleeper: "subprocess.Popen[bytes]") -> Non
     deadline = time.monotonic() + 10
     while len(process.group(sleeper.pid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    process.end(sleeper.pid, started, patience=0.3)
+    process.end(sleeper.pid, started, patience=2)
     assert process.start_time(sleeper.pid) is None
     assert process.group(sleeper.pid) == []
 

@@ -46,16 +46,17 @@ def end(pid: int, started: int, patience: float = 5.0) -> None:
 
     :raises LabError: it is still there.
     """
+    if not alive(pid, started):
+        return
+    # From here on the number is the group's: it is not given anew while one of the group lives, even if its leader is gone.
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if not alive(pid, started):
-            return
         try:
             os.killpg(pid, number)  # every process here leads a group of its own
         except ProcessLookupError:
             return
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
-            if not alive(pid, started):
+            if not alive(pid, started) and not group(pid):
                 return
             time.sleep(0.05)
     raise LabError(f"process {pid} cannot be ended")
