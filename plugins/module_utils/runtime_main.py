@@ -48,12 +48,12 @@ def main(argv: Optional[Sequence[str]] = None, version: str = "unknown", out: Op
     command.add_argument("--root", default="/", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if arguments.command == "version":
-        print(version, file=out)
+        out.write(f"{version}\n")
         return DONE
     sysroot = SysRoot(arguments.root)
     if arguments.command == "softirqs":
         json.dump(irq.sample_softirqs(sysroot, arguments.seconds, arguments.cpus), out)
-        print(file=out)
+        out.write("\n")
         return DONE
     if arguments.action == "restore" and arguments.interface:
         parser.error("restore knows no --interface")
@@ -67,10 +67,10 @@ def main(argv: Optional[Sequence[str]] = None, version: str = "unknown", out: Op
             lines.append(f"{irq.RUNTIME} stays as it is: {error.strerror}")
     if arguments.json:
         json.dump({"changed": report.changed, "good": status == DONE, "lines": lines}, out)
-        print(file=out)
+        out.write("\n")
     else:
         for line in lines:
-            print(line, file=out)
+            out.write(f"{line}\n")
     return status
 
 

@@ -405,7 +405,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _choose_port(cache: Cache) -> int:
     taken = {Node.open(cache, name).port for name in names(cache)}
-    for _ in range(100):
+    for _attempt in range(100):
         port = process.free_port()
         if port not in taken:
             return port

@@ -10,7 +10,7 @@ between two devices, then the CPU element. A dump tells neither PHB from NODE, w
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 from pathlib import Path
 from typing import Any, Iterator
 

@@ -130,7 +130,8 @@ def test_stated_affinities(topo: Path) -> None:
 
 def test_glued_affinities_are_problems_and_never_a_cpu_that_is_not_there(topo: Path) -> None:
     result = read(topo, "nv-38-8gpu4nic-tab-glued.txt")
-    assert {re.match(r"GPU[0-9]", problem["reason"]).group() for problem in result["problems"] if problem["line"]} == {"GPU4", "GPU5", "GPU6", "GPU7"}  # type: ignore[union-attr]
+    rows = {problem["reason"][:4] for problem in result["problems"] if problem["line"]}
+    assert rows == {"GPU4", "GPU5", "GPU6", "GPU7"}
     assert "1911" not in str(result)
 
 

@@ -19,7 +19,8 @@ import yaml
 
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper
-from ansible_collections.inferops.locality.tests.unit import fixtures, playing
+from ansible_collections.inferops.locality.tests.unit import playing
+from ansible_collections.inferops.locality.tests.unit.fixtures import machines as fixtures
 
 HOSTS = ("cpu-snc2-cxl", "h100-8gpu-8nic", "h100-sxm-4gpu")
 SECRET = "demo-canary"

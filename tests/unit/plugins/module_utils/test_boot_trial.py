@@ -27,11 +27,11 @@ OLD = ["root=UUID=1", "ro", "quiet"]
 KINDS = [paper_loaders.Debian, paper_loaders.Suse]
 
 
-def arm(paper: paper_loaders.Paper, args: Sequence[str] = ARGS, check: bool = False, **wish: Any) -> Outcome:
+def arm(paper: paper_loaders.Paper, args: Sequence[str] = tuple(ARGS), check: bool = False, **wish: Any) -> Outcome:
     return boot_steps.present(paper.node(), args, Wish(boot_once=True, **wish), check)
 
 
-def confirm(paper: paper_loaders.Paper, args: Sequence[str] = ARGS, check: bool = False, **wish: Any) -> Outcome:
+def confirm(paper: paper_loaders.Paper, args: Sequence[str] = tuple(ARGS), check: bool = False, **wish: Any) -> Outcome:
     return boot_steps.present(paper.node(), args, Wish(**wish), check)
 
 

@@ -298,13 +298,15 @@ def node(args: Optional[Dict[str, List[str]]] = None, boot: str = "", file: str 
     }
 
 
-def recipe(state: Dict[str, Any], id: str, wanted: Dict[str, Any] = BIG, adopt: bool = False) -> Dict[str, str]:
+def recipe(state: Dict[str, Any], id: str, wanted: Optional[Dict[str, Any]] = None, adopt: bool = False) -> Dict[str, str]:
+    wanted = wanted or BIG
     items = [item for item in drift.compare(wanted, state, adopt=adopt)["findings"] if item["id"] == f"recipe.{id}"]
     assert len(items) == 1, [item["id"] for item in drift.compare(wanted, state)["findings"]]
     return items[0]
 
 
-def recipes(state: Dict[str, Any], wanted: Dict[str, Any] = BIG) -> List[str]:
+def recipes(state: Dict[str, Any], wanted: Optional[Dict[str, Any]] = None) -> List[str]:
+    wanted = wanted or BIG
     return [item["id"][7:] for item in drift.compare(wanted, state)["findings"] if item["id"].startswith("recipe.")]
 
 

@@ -432,6 +432,7 @@ def test_kernels_sort_by_version() -> None:
     shuffled = [names[index] for index in (4, 1, 3, 0, 2)]
     assert sorted(shuffled, key=kernel_args.version_key) == names
 
+
 # -- what a line has and lacks, and taking words out of files
 
 LACKS = [

@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.inferops.locality.plugins.module_utils import pcie
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper
-from ansible_collections.inferops.locality.tests.unit import fixtures
+from ansible_collections.inferops.locality.tests.unit.fixtures import machines as fixtures
 
 
 def read(root: Path, numa_nodes: int | None = None) -> tuple[pcie.Pci, list[dict[str, str]]]:

@@ -46,8 +46,10 @@ NODE: Dict[str, Any] = {
         "/etc/rancher/rke2/config.yaml.d/50-x.yaml": f"# {CANARY}\nkubelet-arg+: [\"max-pods=250\", \"azure-secret={CANARY}\"]\n",
         "/etc/rancher/rke2/config.yaml.d/60-broken.yaml": f"node-label: &a [x]\ntoken: {CANARY}\n",
         "/etc/default/rke2-agent": f"RKE2_TOKEN={CANARY}\nHTTPS_PROXY=http://user:{CANARY}@10.1.1.1:3128\n",
-        "/etc/sysctl.d/50-own.conf": f"# {CANARY}\n; {CANARY}\nvm.swappiness = 10\nkernel.core_pattern=|/x {CANARY}\n{CANARY}\n"
-                                      f"net.ipv6.conf.all.stable_secret = {CANARY}\n",
+        "/etc/sysctl.d/50-own.conf": (
+            f"# {CANARY}\n; {CANARY}\nvm.swappiness = 10\nkernel.core_pattern=|/x {CANARY}\n{CANARY}\n"
+            f"net.ipv6.conf.all.stable_secret = {CANARY}\n"
+        ),
         "/etc/tmpfiles.d/own.conf": f"w /sys/kernel/mm/transparent_hugepage/enabled - - - - never\nf /root/x 0600 root root - {CANARY}\n",
         "/etc/systemd/system/rke2-agent.service": "[Service]\nExecStart=/usr/local/bin/rke2 agent\nLimitMEMLOCK=1024\n",
         "/etc/systemd/system/rke2-agent.service.d/proxy.conf": f"[Service]\nEnvironment=\"HTTPS_PROXY=http://u:{CANARY}@p\"\nLimitMEMLOCK=infinity\n",

@@ -20,7 +20,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.module_utils.topology import read_topology
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper
-from ansible_collections.inferops.locality.tests.unit import fixtures
+from ansible_collections.inferops.locality.tests.unit.fixtures import machines as fixtures
 
 CPU = "sys/devices/system/cpu"
 NODE = "sys/devices/system/node"

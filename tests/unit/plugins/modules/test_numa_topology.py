@@ -14,7 +14,7 @@ import yaml
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.inferops.locality.plugins.modules import numa_topology
-from ansible_collections.inferops.locality.tests.unit import fixtures
+from ansible_collections.inferops.locality.tests.unit.fixtures import machines as fixtures
 
 
 def run(capsys: pytest.CaptureFixture[str], **arguments: Any) -> dict[str, Any]:

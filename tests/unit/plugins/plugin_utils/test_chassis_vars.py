@@ -13,7 +13,7 @@ import yaml
 from ansible_collections.inferops.locality.plugins.module_utils import chassis, policy, topology
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.plugin_utils import chassis_vars
-from ansible_collections.inferops.locality.tests.unit import fixtures
+from ansible_collections.inferops.locality.tests.unit.fixtures import machines as fixtures
 
 
 @pytest.mark.parametrize("name", fixtures.names())

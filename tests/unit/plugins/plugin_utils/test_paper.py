@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper
-from ansible_collections.inferops.locality.tests.unit import fixtures
+from ansible_collections.inferops.locality.tests.unit.fixtures import machines as fixtures
 
 CPUS = {"sockets": 1, "cores_per_numa": 2}
 
