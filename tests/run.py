@@ -236,6 +236,9 @@ class Run:
             again = recap(self.command(f"{site} again", [*play, site], cwd, **variables))
         except StageError:
             return
+        finally:
+            # The tree is tested further: the nodes' files are not the collection's.
+            shutil.rmtree(inventory / ".nodes", ignore_errors=True)
         surprises = [f"{host}: foretold {foretold.get(host)}, done {done[host]}" for host in done if foretold.get(host) != done[host]]
         idle = [f"{host} changed nothing" for host, changed in done.items() if host != "localhost" and not changed]
         self.check("the check run foretold each host's changes", surprises)
