@@ -106,6 +106,8 @@ def _inventory(options: argparse.Namespace) -> int:
     print(f"    ansible_ssh_private_key_file: {json.dumps(str(cache.key))}")
     print("    ansible_python_interpreter: /usr/bin/python3")
     print("    ansible_ssh_pipelining: true")
+    print("    # These nodes are there to be rebooted.")
+    print("    locality_reboot_ok: true")
     return 0
 
 
