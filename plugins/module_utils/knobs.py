@@ -19,6 +19,15 @@ OWNER = "inferops-locality"
 DROP_IN = "90-inferops-locality"
 
 FILE_GRUB = f"/etc/default/grub.d/{DROP_IN}.cfg"
+# Where boot arguments are written, by ``platform.boot_loader.kind`` of locality_state; the registry below names the drop-in.
+BOOT_FILES: Dict[str, Tuple[Tuple[str, ...], str]] = {
+    "grub-drop-in": ((FILE_GRUB,), "Debian, Ubuntu: a file of its own, which grub-mkconfig reads after /etc/default/grub"),
+    "grub-default": (("/etc/default/grub",), "SLES: a part between two marks of ours at the end; the file as it was is kept"),
+    "bls": (
+        ("/boot/loader/entries/*.conf", "/etc/default/grub", "/etc/kernel/cmdline"),
+        "RHEL family 9 and 10: grubby changes the entry of each kernel, and the files that entries of later kernels are made from",
+    ),
+}
 FILE_SYSCTL = f"/etc/sysctl.d/{DROP_IN}.conf"
 FILE_TMPFILES = f"/etc/tmpfiles.d/{DROP_IN}.conf"
 SLICES: Tuple[str, ...] = ("init.scope", "system.slice", "user.slice")
@@ -284,6 +293,7 @@ if len(KNOBS) != len(_ALL):
     raise ImportError("a knob is registered twice")
 
 __all__ = (
+    "BOOT_FILES",
     "DIR_STATE",
     "DROP_IN",
     "FILES_IRQ_SERVICE",

@@ -47,7 +47,7 @@ def _ssh(options: argparse.Namespace) -> int:
     node = _running(options.node)
     command: List[str] = options.command[1:] if options.command[:1] == ["--"] else options.command
     # With the terminal as ours is; the connection that is kept must not hold our output open, so it is made first.
-    node._master(60)
+    node.connect(60)
     return subprocess.run(node.ssh_argv(*command, tty=not command and sys.stdin.isatty()), check=False).returncode
 
 

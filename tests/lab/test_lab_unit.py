@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 from pathlib import Path
 from typing import Iterator, List, Optional
@@ -468,6 +469,38 @@ def test_faults_of_the_caller_have_a_message_and_an_exit_status(
     monkeypatch.setenv("LOCALITY_LAB_CACHE", str(cache.top))
     assert lab.main(words) == 1
     assert capsys.readouterr().err.startswith("lab: ")
+
+
+@pytest.mark.parametrize("words", [["ssh", "a"], ["ssh", "a", "--", "true"]])
+def test_a_node_that_does_not_answer_ssh_is_named(
+    words: List[str], cache: Cache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def silent(argv: List[str], timeout: float = 0, **_options: object) -> None:
+        raise subprocess.TimeoutExpired(argv, timeout)
+
+    monkeypatch.setenv("LOCALITY_LAB_CACHE", str(cache.top))
+    node = Node(cache, "a", Record(2300, {}, "tcg", os.getpid(), process.start_time(os.getpid()) or 0))
+    node.directory.mkdir()
+    node._save()
+    node.serial_log.write_text("[    9.1] Kernel panic - not syncing: x\n")
+    monkeypatch.setattr(subprocess, "run", silent)
+    assert lab.main(words) == 1
+    assert capsys.readouterr().err == "lab: node a: ssh has no answer after 60 s; panic: [    9.1] Kernel panic - not syncing: x; see lab.py serial a\n"
+
+
+def test_a_node_whose_ssh_hangs_is_not_up_yet(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        node = Node(cache, "a", Record(server.getsockname()[1], {}, "tcg"))
+        node.directory.mkdir()
+        accepted = threading.Thread(target=lambda: server.accept()[0].sendall(b"SSH-2.0"))
+        accepted.start()
+
+        def silent(argv: List[str], timeout: float = 0, **_options: object) -> None:
+            raise subprocess.TimeoutExpired(argv, timeout)
+
+        monkeypatch.setattr(subprocess, "run", silent)
+        assert not node.answers()
+        accepted.join()
 
 
 def test_down_all_without_nodes_is_no_fault(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:

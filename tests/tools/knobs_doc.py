@@ -34,6 +34,10 @@ needs load, pods or another owner. *Sides* says which of *running* (in force now
 below a root other than `/` only *configured* is judged. *Needs* is what mending costs, cheapest first: {needs}.
 """
 
+BOOT = """
+Which file the arguments stand in depends on the boot loader; all of them are written together, by `kernel_args`.
+"""
+
 
 def registry() -> ModuleType:
     """The registry, loaded from its file: this runs before the import tree exists."""
@@ -55,7 +59,8 @@ def page(knobs: ModuleType) -> str:
             chosen = [knob for knob in knobs.KNOBS.values() if knob.layer == layer and knob.klass == klass]
             if chosen:
                 parts.append(f"\n## Layer `{layer}`, {klass}\n")
-                parts.append(managed_table(chosen) if klass == "managed" else reported_table(chosen))
+                parts.append(managed_table(chosen, knobs.FILE_GRUB) if klass == "managed" else reported_table(chosen))
+    parts.append("\n## Boot arguments\n" + BOOT + boot_table(knobs))
     return "".join(parts)
 
 
@@ -63,10 +68,16 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-def managed_table(chosen: list) -> str:
+def boot_table(knobs: ModuleType) -> str:
+    lines = ["", "| `platform.boot_loader.kind` | files | how |", "|---|---|---|"]
+    lines += [f"| `{kind}` | {'<br>'.join(f'`{file}`' for file in files)} | {cell(how)} |" for kind, (files, how) in knobs.BOOT_FILES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def managed_table(chosen: list, boot: str) -> str:
     lines = ["", "| knob | needs | sides | writer | files | what it is | source |", "|---|---|---|---|---|---|---|"]
     for knob in chosen:
-        files = "<br>".join(f"`{file}`" for file in knob.files) or "–"
+        files = "<br>".join(f"`{file}`" + (" or [another](#boot-arguments)" if file == boot else "") for file in knob.files) or "–"
         text = cell(knob.text) + ("" if knob.lab else " Tested on paper only: virtual machines lack it.")
         lines.append(f"| `{knob.id}` | {knob.needs} | {', '.join(knob.sides)} | `{knob.writer}` | {files} | {text} | {cell(knob.source)} |")
     return "\n".join(lines) + "\n"

@@ -204,21 +204,31 @@ class Node:
 
         :raises LabError: with ``check``, it failed; or it did not end in time (then with what the console says of the kernel).
         """
+        # The kept connection would hold our pipes open: its output goes to nobody.
+        self.connect(timeout)
         try:
-            # The kept connection would hold our pipes open: its output goes to nobody.
-            self._master(timeout)
             done = subprocess.run(self.ssh_argv(command), input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
         except subprocess.TimeoutExpired:
-            finding = self.console()
-            reason = f"; {finding.kind}: {finding.line}" if finding else ""
-            raise LabError(f"node {self.name}: not done in {timeout:.0f} s: {command}{reason}") from None
+            raise LabError(f"node {self.name}: not done in {timeout:.0f} s: {command}{self._ill()}") from None
         if check and done.returncode != 0:
             raise LabError(f"node {self.name}: rc {done.returncode}: {command}\n{done.stdout}{done.stderr}")
         return done
 
-    def _master(self, timeout: float) -> None:
-        if not self.control_path.exists():
+    def connect(self, timeout: float) -> None:
+        """Makes the connection that later commands share, unless it is there; a node that refuses it says so to them.
+
+        :raises LabError: no answer in time (with what the console says of the kernel).
+        """
+        if self.control_path.exists():
+            return
+        try:
             subprocess.run(self.ssh_argv("true"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"node {self.name}: ssh has no answer after {timeout:.0f} s{self._ill()}; see lab.py serial {self.name}") from None
+
+    def _ill(self) -> str:
+        finding = self.console()
+        return f"; {finding.kind}: {finding.line}" if finding else ""
 
     def put(self, path: str, text: str, mode: int = 0o644) -> None:
         """Writes a file on the node; its folder is made."""
@@ -267,7 +277,6 @@ class Node:
                     return False
         except OSError:
             return False
-        self._master(60)
         try:
             return self.run("systemctl is-active multi-user.target", check=False, timeout=60).stdout.strip() == "active"
         except LabError:

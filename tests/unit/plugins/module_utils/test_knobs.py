@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ansible_collections.inferops.locality.plugins.module_utils import knobs
+from ansible_collections.inferops.locality.plugins.module_utils import boot, knobs
 
 LAYERS = ("host", "irq", "pcie", "kubelet")
 
@@ -29,3 +29,8 @@ def test_files_of_ours_are_named_after_us() -> None:
     for knob in knobs.KNOBS.values():
         for file in set(knob.files) - shared:
             assert knobs.OWNER in file
+
+
+def test_every_boot_loader_that_is_written_has_its_files() -> None:
+    assert set(knobs.BOOT_FILES) == {loader.kind for loader in (boot.GrubDropIn, boot.GrubDefault, boot.Bls)}
+    assert all(files and how for files, how in knobs.BOOT_FILES.values())
