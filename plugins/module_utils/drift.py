@@ -215,6 +215,7 @@ def compare(  # noqa: PLR0917
     found = findings_m.Findings()
     _foreign(state, wanted, adopt, found)
     _recipes(plan, state, adopt, found)
+    _piled_up(state, found)
     for problem in _sequence(state.get("problems"), "state.problems"):
         if "leaves the root" in str(problem.get("reason")):
             found.error("root.escape", f"{problem.get('file')}: {problem.get('reason')}", "remove the link, or give the node's real root")
@@ -244,6 +245,27 @@ def _foreign(state: Mapping[str, Any], wanted: Mapping[str, Any], adopt: bool, f
             found.note(f"foreign.{knob}", f"{message}; locality_adopt takes it over", "")
         else:
             found.error(f"foreign.{knob}", message, "remove it there, or set locality_adopt to let this collection take it over")
+
+
+# -- what the threads do
+
+
+def _piled_up(state: Mapping[str, Any], found: findings_m.Findings) -> None:
+    """A warning, since an error would refuse the run that mends it."""
+    tasks = _mapping(state.get("tasks"), "state.tasks")
+    for item in _sequence(tasks.get("piled_up"), "state.tasks.piled_up"):
+        whose = f"pod {item.get('pod')} (cgroup {item.get('cgroup')})" if item.get("pod") else f"cgroup {item.get('cgroup')}"
+        at_boot = _as_cpus(str(tasks.get("isolated_at_boot") or ""))
+        boot = tasks.get("isolated_at_boot") if item.get("cpu") in at_boot else None
+        partition = f"CPUs {tasks.get('isolated_by_partition')} are in a cpuset partition of type isolated"
+        how = f"CPUs {boot} are isolated by isolcpus=domain" if boot else partition
+        found.warning(
+            "isolation.piled_up",
+            f"{item.get('threads')} busy threads of {whose} share CPU {item.get('cpu')}, {item.get('share_percent')} % of it each, while CPUs "
+            f"{item.get('idle_cpus')} of their cpuset {item.get('cpus')} are idle: {how}, where the scheduler does not balance",
+            ("isolation.scheduler: balanced, which takes a reboot," if boot else "a partition of type member")
+            + " lets them spread; or let the program pin its own threads",
+        )
 
 
 # -- recipes that are wrong wherever they come from

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional
 
-from ansible_collections.inferops.locality.plugins.module_utils import cpulist, irq, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs
+from ansible_collections.inferops.locality.plugins.module_utils import (
+    cpulist, irq, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_tasks,
+)
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config
@@ -15,8 +17,11 @@ from ansible_collections.inferops.locality.plugins.module_utils.state_knobs impo
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 
-def read_state(sysroot: SysRoot, probe: Optional[Probe] = None) -> Dict[str, Any]:
-    """The facts of ``locality_state``. Never raises for what a node holds; what could not be used is in ``problems``."""
+def read_state(sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = False) -> Dict[str, Any]:
+    """The facts of ``locality_state``. Never raises for what a node holds; what could not be used is in ``problems``.
+
+    :param watch: watch the threads of a running node for under a second, if it has isolated CPUs; no file tells what they do.
+    """
     probe = probe or Probe(sysroot)
     config = rke2_config.read(sysroot)
     release = platform.os_release(sysroot)
@@ -34,6 +39,7 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None) -> Dict[str, Any
     irqs = state_knobs.read_interrupts(sysroot, found, _nics(sysroot))
     state_knobs.read_kubelet(sysroot, found, config, role, facts["rke2"]["data_dir"])
     state_knobs.read_runtime(sysroot, found)
+    tasks = state_tasks.look(sysroot) if watch and sysroot.live else None
     state_files = _state_files(sysroot, found, config, facts["rke2"]["kubelet_root_dir"])
     return {
         "platform": facts,
@@ -42,6 +48,7 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None) -> Dict[str, Any
         "foreign": sorted(found.foreign, key=lambda entry: (entry["knob"], entry["file"], entry["line"] or 0, entry["value"])),
         "irqs": irqs,
         "softirqs": irq.read_softirqs(sysroot),
+        "tasks": tasks,
         "kubelet": {**_kubelet(config), "state_files": state_files},
         "boot": boot_facts,
         "problems": list(sysroot.problems),

@@ -18,6 +18,7 @@ description:
     evaluated from C(/etc/default/grub) and C(/etc/default/grub.d), which the entries are made from.
   - Of RKE2's configuration only listed keys leave the node. Its tokens, servers and registries never do, and values of kernel
     arguments whose names say that they are secret are masked.
+  - On a live node with CPUs that are isolated from the scheduler's balancing it watches for under a second whether threads pile up on one of them.
   - Runs without privileges. What only root may read is left out, with an entry in RV(ansible_facts.locality_state.problems).
 options:
   root:
@@ -182,6 +183,26 @@ ansible_facts:
           returned: success
           type: dict
           sample: {net_rx: {"0": 1207, "1": 33}, net_tx: {"0": 12, "1": 0}}
+        tasks:
+          description:
+            - What the threads on isolated CPUs do, in cgroups that were busy. V(null) below another root and where it cannot be told.
+            - C(piled_up) has the cgroups whose busy threads share one isolated CPU, C(share_percent) of it each on average, although C(idle_cpus) of
+              their cpuset C(cpus) have nothing to do. Threads that pinned themselves do not count. C(pod) is the UID of the pod, or V(null).
+          returned: success
+          type: dict
+          sample:
+            isolated_at_boot: "2-7"
+            isolated_by_partition: ""
+            groups: 1
+            threads: 4
+            piled_up:
+              - cgroup: /kubepods.slice/kubepods-pod0a1b2c3d_0a1b_0a1b_0a1b_0a1b2c3d4e5f.slice/cri-containerd-4f2a.scope
+                pod: 0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f
+                cpus: 2-5
+                cpu: 5
+                threads: 4
+                share_percent: 25
+                idle_cpus: 2-4
         kubelet:
           description: What RKE2 hands to the kubelet, the files it comes from with their keys, and the kubelet's checkpoint files.
           returned: success
@@ -258,7 +279,7 @@ def main() -> None:
     sysroot = SysRoot(module.params["root"])
     if not sysroot.is_dir("/"):
         module.fail_json(msg=f"root: found '{module.params['root']}', wanted a directory that can be read")
-    module.exit_json(changed=False, ansible_facts={"locality_state": read_state(sysroot)})
+    module.exit_json(changed=False, ansible_facts={"locality_state": read_state(sysroot, watch=True)})
 
 
 if __name__ == "__main__":
