@@ -41,10 +41,8 @@ demo-clean:
 test: venv
 	@python tests/run.py $(ONLY)
 
-# The nodes end with the tests, however these end.
 test-lab: venv
-	@$(LAB) image
-	@trap '$(LAB) down --all' EXIT INT TERM; for scenario in boot_fallback irq_affinity; do molecule test -s $$scenario || exit 1; done
+	@python tests/run.py lab
 
 lab-up: venv
 	@$(LAB) up $(NODE) --iommu

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs the tests in stages; ``make test`` calls it with the Python of .venv.
 
-    python tests/run.py               all stages
+    python tests/run.py               all stages but lab; that too if LOCALITY_REQUIRE names it
     python tests/run.py lint units    these
     python tests/run.py --list        what there is
 
@@ -14,15 +14,19 @@ anything failed.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +41,10 @@ VENVS = env.CACHE / "venvs"
 TAIL = 60
 TIMEOUT = 1500
 ARTIFACT_LIMIT = 2 * 1024 * 1024
+
+# Scenarios that need a node of tests/lab, the longest first, and the seconds each may take.
+LAB_SCENARIOS = {"boot_fallback": 1800, "irq_affinity": 1500}
+LAB_AT_ONCE = 2
 
 # The oldest controller the collection supports, and the Pythons it runs on, oldest first.
 OLD_CORE = "2.19"
@@ -70,6 +78,8 @@ class Run:
     stage: str = ""
     number: int = 0
     scratch: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="locality-test-")))
+    running: set[int] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     # -- commands and their results -------------------------------------------------------------------------------
 
@@ -88,20 +98,43 @@ class Run:
             lines = log.read_text(errors="replace").splitlines()
             print(*(f"         | {line}" for line in lines[-TAIL:]), f"         (all of it: {log.relative_to(TOP)})", sep="\n", flush=True)
 
-    def execute(self, command: Sequence[str | Path], log: Path, cwd: Path = TOP, **variables: str) -> int:
+    def execute(self, command: Sequence[str | Path], log: Path, cwd: Path = TOP, timeout: int = TIMEOUT, **variables: str) -> int:
         with open(log, "w", encoding="utf-8") as out:
             print("$", *command, file=out, flush=True)
             try:
-                return subprocess.run(
+                # A group of its own: what the command starts ends with it.
+                process = subprocess.Popen(
                     [str(word) for word in command], cwd=cwd, env=environment(**variables), stdin=subprocess.DEVNULL,
-                    stdout=out, stderr=subprocess.STDOUT, check=False, timeout=TIMEOUT,
-                ).returncode
-            except subprocess.TimeoutExpired:
-                print(f"stopped after {TIMEOUT} s", file=out)
-                return 124
+                    stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                )
             except OSError as error:
                 print(error, file=out)
                 return 127
+            with self.lock:
+                self.running.add(process.pid)
+            try:
+                return process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                print(f"stopped after {timeout} s", file=out)
+                return 124
+            finally:
+                if process.returncode is None:
+                    self.end(process.pid)
+                    process.wait()
+                with self.lock:
+                    self.running.discard(process.pid)
+
+    @staticmethod
+    def end(group: int) -> None:
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def end_all(self) -> None:
+        with self.lock:
+            for group in self.running:
+                self.end(group)
 
     def command(self, name: str, command: Sequence[str | Path], cwd: Path = TOP, **variables: str) -> str:
         """Run one command that counts as one test; returns what it printed.
@@ -421,8 +454,46 @@ def artifact(run: Run) -> None:
     run.demo(run.bundle, inventory, "inferops.locality.site", elsewhere, ANSIBLE_COLLECTIONS_PATH=str(installed))
 
 
+def lab(run: Run) -> None:
+    """molecule scenarios on virtual nodes with real kernels (tests/lab/README.md says what they need)"""
+    bin_folder = Path(sys.executable).parent
+    program: list[str | Path] = [bin_folder / "python", "tests/lab/lab.py"]
+    since = time.strftime("%Y-%m-%dT%H:%M:%S")
+    before = lab_nodes(program)
+    run.command("image of the nodes", [*program, "image"])
+    path = os.pathsep.join([str(bin_folder), os.environ["PATH"]])
+
+    def scenario(name: str, budget: int, log: Path) -> None:
+        start = time.monotonic()
+        code = run.execute([bin_folder / "molecule", "test", "-s", name], log, timeout=budget, PATH=path)
+        run.tell(f"molecule test -s {name}  (budget {budget} s)", Count(failed=1) if code else Count(passed=1), time.monotonic() - start, log)
+
+    try:
+        # An emulated node keeps one CPU busy most of the time.
+        with ThreadPoolExecutor(LAB_AT_ONCE) as pool:
+            tasks = [pool.submit(scenario, name, budget, run.log(name)) for name, budget in LAB_SCENARIOS.items()]
+            try:
+                for task in tasks:
+                    task.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                run.end_all()
+                raise
+    finally:
+        for node in lab_nodes(program) - before:
+            subprocess.run([*map(str, program), "down", node], cwd=TOP, check=False, capture_output=True)
+    log = run.log("boots")
+    run.execute([*program, "boots", "--since", since], log)
+    print(*(f"         | {line}" for line in log.read_text(errors="replace").splitlines()[1:]), sep="\n", flush=True)
+
+
+def lab_nodes(program: Sequence[str | Path]) -> set[str]:
+    status = subprocess.run([*map(str, program), "status", "--json"], cwd=TOP, check=False, capture_output=True, text=True)
+    return {node["node"] for node in json.loads(status.stdout or "[]")}
+
+
 # Quick ones first, so that a slip is told soon.
-STAGES: tuple[Callable[[Run], None], ...] = (lint, units, mutations, demo, molecule, artifact, sanity, oldest, pythons)
+STAGES: tuple[Callable[[Run], None], ...] = (lint, units, mutations, demo, molecule, artifact, sanity, oldest, pythons, lab)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -434,12 +505,16 @@ def main(arguments: Sequence[str]) -> int:
     if unknown:
         print(f"No stage {', '.join(unknown)}; there are {', '.join(stages)}.", file=sys.stderr)
         return 2
+    required = os.environ.get("LOCALITY_REQUIRE", "").split(",")
+    wanted = arguments or [name for name in stages if name != "lab" or name in required]
     run = Run()
     start = time.monotonic()
     times = {}
+    # Whoever ends this run ends all that it started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for name, stage in stages.items():
-            if arguments and name not in arguments:
+            if name not in wanted:
                 continue
             print(f"{name}: {stage.__doc__}", flush=True)
             run.stage, run.number = name, 0
@@ -452,6 +527,7 @@ def main(arguments: Sequence[str]) -> int:
                 print("  the rest of this stage needs that", flush=True)
             times[name] = time.monotonic() - begin
     except KeyboardInterrupt:
+        run.end_all()
         print("interrupted", file=sys.stderr)
         return 130
     finally:
