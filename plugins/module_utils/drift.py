@@ -14,6 +14,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequ
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
+from ansible_collections.inferops.locality.plugins.module_utils import pcie_knobs
 from ansible_collections.inferops.locality.plugins.module_utils import plan as plan_m
 from ansible_collections.inferops.locality.plugins.module_utils import policy as policy_m
 from ansible_collections.inferops.locality.plugins.module_utils import quantity
@@ -86,7 +87,12 @@ def _hugepages_differ(wanted: Mapping[str, Any], found: Any, whole: bool) -> Lis
 
 
 def _equal(knob: str, wanted: Any, found: Any, side: str, ours: bool) -> Tuple[bool, str]:
-    """Whether one side of a knob is as planned, and where it differs if that needs words."""
+    """Whether one side of a knob is as planned, and where it differs if that needs words.
+
+    Words without a difference are what looks like a fault and is none.
+    """
+    if knobs.KNOBS[knob].layer == "pcie":
+        return pcie_knobs.judge(wanted, found)
     if knob == "kernel.hugepages" and isinstance(wanted, Mapping) and (found is None or isinstance(found, Mapping)):
         sizes = _hugepages_differ(wanted, found, side == "configured" and ours)
         return not sizes, f"pages of {', '.join(sizes)}" if sizes else ""
@@ -136,6 +142,8 @@ def _entry(
             wrong.append(side)
             what = policy_m.shown(sides[side]) if knob.id == "kubelet.state_files" else ""
             reasons.append(f"{side} differs" + (f": {where or what}" if where or what else ""))
+        elif where:
+            reasons.append(f"{side} as wanted: {where}")
     needs = knob.needs
     if wrong == ["configured"] and "running" in judged and knob.writer:
         # What runs is right already; writing the file is all there is to do.

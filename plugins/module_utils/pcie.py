@@ -38,6 +38,7 @@ RELATIONS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 # Host bridges lie at the top (x86) or below a platform or ACPI device (platform/soc/14160000.pcie/pci0004:00).
 _HOST_BRIDGE_DEPTH = 4
+_LINK_FILES = frozenset(("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"))
 _NO_BUS = frozenset(("breakpoint", "cpu", "msr", "software", "system", "tracepoint", "virtual"))
 
 # Bridges, and what VMD controllers call themselves (RAID, or a system peripheral): only these have functions below them.
@@ -46,12 +47,16 @@ _MAY_HAVE_CHILDREN = ("0x06", "0x0104", "0x0880")
 ROOT_PORT, UPSTREAM, DOWNSTREAM, BRIDGE = "root_port", "upstream", "downstream", "bridge"
 _PORT_TYPES = {4: ROOT_PORT, 5: UPSTREAM, 6: DOWNSTREAM, 7: BRIDGE, 8: BRIDGE}
 
-_CONFIG_BYTES = 4096
+CONFIG_BYTES = 4096
 _UNPRIVILEGED_BYTES = (64, 128)  # 128 for CardBus bridges (drivers/pci/pci-sysfs.c pci_read_config)
 _CAP_PCI_EXPRESS = 0x10
 _CAP_ACS = 0x000D
 # Bits of the ACS capability and control registers (include/uapi/linux/pci_regs.h).
 ACS_BITS = ("SV", "TB", "RR", "CR", "UF", "EC", "DT")
+# What breaks the short way between two devices: pci_bridge_has_acs_redir in drivers/pci/p2pdma.c.
+ACS_REDIRECTS = ("RR", "CR", "EC")
+ASPM_BITS = ("L0s", "L1")
+_RELAXED_ORDERING = 0x0010
 # Widths of the PCI Express specification; the kernel prints 0, 63 and 255 for links it cannot tell.
 _WIDTHS = frozenset((1, 2, 4, 8, 12, 16, 32))
 
@@ -94,12 +99,28 @@ class Acs:
 
 
 @dataclass
+class Express:
+    """What is switched on in a function's PCI Express capability: ``aspm`` of ``ASPM_BITS``, and relaxed ordering."""
+
+    aspm: Tuple[str, ...] = ()
+    relaxed_ordering: bool = False
+
+
+@dataclass
 class Bridge:
-    """A bridge on the way to a device: its port type (None: not readable) and ACS (None: not readable)."""
+    """A bridge on the way to a device: its port type (None: not readable) and ACS (None: not readable).
+
+    :ivar link: of the link below the bridge; a port knows what it can do there, whoever is plugged in.
+    :ivar express: None where the capability is not readable or not there.
+    """
 
     address: str
     port: Optional[str] = None
     acs: Optional[Acs] = None
+    vendor: Optional[str] = None
+    device: Optional[str] = None
+    link: Optional[Link] = None
+    express: Optional[Express] = None
 
 
 @dataclass
@@ -148,11 +169,15 @@ class Device:
 
 @dataclass
 class Pci:
-    """What was read of the PCI tree: ``devices`` by address, ``bridges`` on their paths, and ``relations`` of each GPU."""
+    """What was read of the PCI tree: ``devices`` by address, ``bridges`` on their paths, and ``relations`` of each GPU.
+
+    :ivar places: sysfs directory of each device.
+    """
 
     devices: List[Device] = field(default_factory=list)
     bridges: Dict[str, Bridge] = field(default_factory=dict)
     relations: Dict[str, Dict[str, Optional[str]]] = field(default_factory=dict)
+    places: Dict[str, str] = field(default_factory=dict)
 
 
 # -- pure parts --------------------------------------------------------------------------------------------------------
@@ -206,25 +231,47 @@ def link_width(text: Optional[str]) -> Optional[int]:
     return width if width in _WIDTHS else None
 
 
+def _express_position(config: bytes) -> Optional[int]:
+    """Where the PCI Express capability starts; 0 where there is none, None where the capability list cannot be read."""
+    if len(config) < 0x40 or len(config) in _UNPRIVILEGED_BYTES:
+        return None
+    if not struct.unpack_from("<H", config, 6)[0] & 0x10:
+        return 0
+    position = config[0x34] & 0xFC
+    for _guard in range(48):  # no more than 48 capabilities fit
+        if position < 0x40:
+            return 0
+        if position + 4 > len(config):
+            return None
+        if config[position] == _CAP_PCI_EXPRESS:
+            return position
+        position = config[position + 1] & 0xFC
+    return None
+
+
 def port_type(config: bytes) -> Optional[str]:
     """Port type from config space; None where the capability list cannot be read or names no port.
 
     A bridge whose whole list is readable and has no PCI Express capability is a conventional one: ``bridge``.
     """
-    if len(config) < 0x40 or len(config) in _UNPRIVILEGED_BYTES:
+    position = _express_position(config)
+    if not position:
+        return BRIDGE if position == 0 else None
+    return _PORT_TYPES.get(config[position + 2] >> 4)
+
+
+def express_of(config: bytes) -> Optional[Express]:
+    """Device control and link control from config space; None where there is no such capability or it cannot be read.
+
+    Offsets and bits: include/uapi/linux/pci_regs.h, PCI_EXP_DEVCTL and PCI_EXP_LNKCTL. A function that answers all ones is gone.
+    """
+    position = _express_position(config)
+    if not position or position + 0x12 > len(config):
         return None
-    if not struct.unpack_from("<H", config, 6)[0] & 0x10:
-        return BRIDGE
-    position = config[0x34] & 0xFC
-    for _guard in range(48):  # no more than 48 capabilities fit
-        if position < 0x40:
-            return BRIDGE
-        if position + 4 > len(config):
-            return None
-        if config[position] == _CAP_PCI_EXPRESS:
-            return _PORT_TYPES.get(config[position + 2] >> 4)
-        position = config[position + 1] & 0xFC
-    return None
+    device, link = struct.unpack_from("<H", config, position + 8)[0], struct.unpack_from("<H", config, position + 0x10)[0]
+    if device == link == 0xFFFF:
+        return None
+    return Express(tuple(name for bit, name in enumerate(ASPM_BITS) if link >> bit & 1), bool(device & _RELAXED_ORDERING))
 
 
 def acs_of(config: bytes) -> Optional[Acs]:
@@ -344,6 +391,7 @@ def read_pci(sysroot: SysRoot, numa_nodes: Optional[int] = None) -> Pci:
             found.devices.append(device)
     found.devices.sort(key=lambda device: _sort_key(device.address))
     for device in found.devices:
+        found.places[device.address] = reader.place(device.address)
         if device.path is None:
             continue
         for depth, address in enumerate(device.path):
@@ -457,13 +505,7 @@ class _Reader:
         numa_node = self.sysroot.integer(f"{place}/numa_node") if "numa_node" in names else None
         device.numa_node = numa_node if numa_node is not None and numa_node >= 0 else None
         device.pcie_root, device.path = parse_path(place)
-        if "current_link_speed" in names or "max_link_speed" in names or "current_link_width" in names or "max_link_width" in names:
-            device.link = Link(
-                link_speed(self.sysroot.text(f"{place}/current_link_speed", 4096)),
-                link_width(self.sysroot.text(f"{place}/current_link_width", 4096)),
-                link_speed(self.sysroot.text(f"{place}/max_link_speed", 4096)),
-                link_width(self.sysroot.text(f"{place}/max_link_width", 4096)),
-            )
+        device.link = self._link(place, names)
         if "physfn" in names:
             physfn = (self.sysroot.readlink(f"{place}/physfn") or "").rpartition("/")[2]
             device.physfn = physfn if _ADDRESS.match(physfn) else None
@@ -475,6 +517,20 @@ class _Reader:
         if kind in ("nic", "rdma"):
             device.interfaces = [self._interface(name, home) for name, home in self._nets(address, place, names)]
         return device
+
+    def _link(self, place: str, names: "frozenset[str]") -> Optional[Link]:
+        if not names & _LINK_FILES:
+            return None
+        return Link(
+            link_speed(self.sysroot.text(f"{place}/current_link_speed", 4096)),
+            link_width(self.sysroot.text(f"{place}/current_link_width", 4096)),
+            link_speed(self.sysroot.text(f"{place}/max_link_speed", 4096)),
+            link_width(self.sysroot.text(f"{place}/max_link_width", 4096)),
+        )
+
+    def place(self, address: str) -> str:
+        """The sysfs directory of a function that was found."""
+        return self._places[address]
 
     def _nets(self, address: str, place: str, names: "frozenset[str]") -> List[Tuple[str, str]]:
         """Interfaces of a NIC with their directories: below the function, or below its virtio device, or by the class's links."""
@@ -504,10 +560,14 @@ class _Reader:
             raise AssertionError
         real = self._places[device.address]
         place = real[: real.index("/" + address)] + "/" + address
-        config = self.sysroot.data(f"{place}/config", _CONFIG_BYTES)
+        bridge = Bridge(address)
+        bridge.vendor = self._word(f"{place}/vendor", _ID, "a PCI vendor such as 0x10b5")
+        bridge.device = self._word(f"{place}/device", _ID, "a PCI device such as 0x8747")
+        bridge.link = self._link(place, frozenset(self.sysroot.listdir(place)))
+        config = self.sysroot.data(f"{place}/config", CONFIG_BYTES)
         if config is None or not config:
-            return Bridge(address)
-        bridge = Bridge(address, port_type(config), acs_of(config))
+            return bridge
+        bridge.port, bridge.acs, bridge.express = port_type(config), acs_of(config), express_of(config)
         if bridge.acs is None:
             reason = "only root may read it all" if len(config) in _UNPRIVILEGED_BYTES else "it ends early"
             self.sysroot.problem(f"{place}/config", f"holds {len(config)} bytes, {reason}: the bridge's ACS is not known")
@@ -516,15 +576,20 @@ class _Reader:
 
 __all__ = (
     "ACS_BITS",
+    "ACS_REDIRECTS",
+    "ASPM_BITS",
     "Acs",
     "Bridge",
+    "CONFIG_BYTES",
     "Device",
+    "Express",
     "Interface",
     "KINDS",
     "Link",
     "Pci",
     "RELATIONS",
     "acs_of",
+    "express_of",
     "kind_of",
     "link_speed",
     "link_width",

@@ -27,13 +27,13 @@ from ansible_collections.inferops.locality.plugins.module_utils import chassis a
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
+from ansible_collections.inferops.locality.plugins.module_utils import pcie_knobs
 from ansible_collections.inferops.locality.plugins.module_utils import policy as policy_m
 from ansible_collections.inferops.locality.plugins.module_utils import quantity
 
 PLAN_VERSION = 1
 
-# Near to far, as nvidia-smi topo -m orders them.
-RELATIONS: Tuple[str, ...] = ("PIX", "PXB", "PHB", "NODE", "SYS")
+RELATIONS = pcie_knobs.RELATIONS
 
 # x86 and arm64 cut the whole command line at 2048 bytes (arch/*/include/uapi/asm/setup.h); the boot loader and the
 # operator have a share in it.
@@ -104,7 +104,7 @@ class Machine:
     incomplete: FrozenSet[Core]
     threads: int
     devices: Tuple[Mapping[str, Any], ...]
-    relations: Mapping[str, Mapping[str, str]]
+    relations: Mapping[str, Mapping[str, Optional[str]]]
 
     def whole(self, numa_node: int) -> Tuple[Core, ...]:
         """Cores of a NUMA node with all their siblings online."""
@@ -122,12 +122,12 @@ def _cpus(text: Any, key: str) -> FrozenSet[int]:
         raise PlanError(f"topology: {key}: {error}") from error
 
 
-def _part(topology: Mapping[str, Any], key: str, kind: type) -> Any:
+def _part(topology: Mapping[str, Any], key: str, kind: type, name: str = "topology") -> Any:
     value = topology.get(key)
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise PlanError(f"topology: {key} is {policy_m.shown(value)}, wanted {'a list' if kind is list else 'a mapping'}")
+        raise PlanError(f"{name}: {key} is {policy_m.shown(value)}, wanted {'a list' if kind is list else 'a mapping'}")
     return value
 
 
@@ -523,7 +523,7 @@ def _pairs(machine: Machine) -> Tuple[List[Dict[str, Any]], List[str]]:
             continue
         gpu = str(device["address"])
         relations = machine.relations.get(gpu) or {}
-        known = [(RELATIONS.index(relations[nic]), used[nic], nic) for nic in nics if relations.get(nic) in RELATIONS]
+        known = [(RELATIONS.index(str(relations[nic])), used[nic], nic) for nic in nics if relations.get(nic) in RELATIONS]
         best = min(known) if known else None
         if best is None:
             pairs.append({"gpu": gpu, "nic": None, "relation": None})
@@ -555,13 +555,39 @@ def _device_findings(
     if width is not None:
         for device in machine.devices:
             link = device.get("link") or {}
-            now = link.get("width")
-            if (_is_gpu(device) or _is_nic(device)) and now is not None and now < width:
-                found.warning(
-                    "pcie.link_width",
-                    f"{device['kind']} {device['address']} runs with {now} lanes, wanted at least {width} (the device has {link.get('max_width')})",
-                    "reseat the card, or look at the slot's bifurcation in the firmware",
-                )
+            now, most = link.get("width"), link.get("max_width")
+            if not (_is_gpu(device) or _is_nic(device)) or now is None or now >= width:
+                continue
+            message = f"{device['kind']} {device['address']} runs with {now} lanes, wanted at least {width} (the device has {most or 'an unknown number'})"
+            if most is not None and most < width:
+                found.note("pcie.link_width", message, "the device has no more lanes whatever the slot: pcie.min_link_width does not fit it")
+            else:
+                found.warning("pcie.link_width", message, "reseat the card, or look at the slot's bifurcation in the firmware")
+
+
+def _redirect_findings(
+    machine: Machine, policy: Mapping[str, Any], pairs: Sequence[Mapping[str, Any]], off: FrozenSet[str], found: findings_m.Findings
+) -> None:
+    """GPUs and NICs below one switch whose traffic goes over the host bridge all the same."""
+    devices = {str(device["address"]): device for device in machine.devices}
+    slow: Dict[str, List[str]] = {}
+    for pair in pairs:
+        if pair["relation"] not in ("PIX", "PXB"):
+            continue
+        bridges = [bridge for bridge in pcie_knobs.redirected(devices[pair["gpu"]], devices[pair["nic"]]) if bridge not in off]
+        if bridges:
+            slow[f"{pair['gpu']} and {pair['nic']}"] = bridges
+    if slow:
+        pt = policy["pcie"]["iommu"] == "pt"
+        found.note(
+            "pcie.acs_redirects",
+            f"ACS sends the traffic between GPU and NIC over the host bridge though a switch joins them: {', '.join(list(slow)[:4])}"
+            + (f" and {len(slow) - 4} more pairs" if len(slow) > 4 else "")
+            + " (redirects on "
+            + f"{', '.join(sorted({bridge for bridges in slow.values() for bridge in bridges}))})"
+            + ("; with iommu: pt the kernel turns them on itself, also where the firmware has them off" if pt else ""),
+            "docs/security.md says what they guard; pcie.acs_off turns them off on named bridges, with a justification and an owner",
+        )
 
 
 # -- kernel arguments
@@ -592,29 +618,83 @@ def _iommu_args(wanted: str, platform: Mapping[str, Any], found: findings_m.Find
     return []
 
 
-def _acs_value(machine: Machine, pcie: Mapping[str, Any], features: Mapping[str, Any], found: findings_m.Findings) -> Optional[str]:
-    """The sub-option of ``pci=`` that switches peer-to-peer redirects off."""
-    if not pcie["acs_off"]:
-        return None
+def _acs_value(
+    machine: Machine, pcie: Mapping[str, Any], platform: Mapping[str, Any], found: findings_m.Findings
+) -> Tuple[Optional[str], FrozenSet[str]]:
+    """The sub-option of ``pci=`` that switches peer-to-peer redirects off, and the bridges with ACS that it names."""
+    names = [str(name) for name in pcie["acs_off"]]
+    if not names:
+        return None, frozenset()
     missing = [key for key in ("justification", "owner") if not (pcie[key] or "").strip()]
     if missing:
         found.error(
             "pcie.acs_not_justified",
-            f"pcie.acs_off: found {', '.join(pcie['acs_off'])} without {' and '.join(missing)}: switching ACS redirects off lets devices reach "
+            f"pcie.acs_off: found {', '.join(names)} without {' and '.join(missing)}: switching ACS redirects off lets devices reach "
             "each other past the IOMMU",
             f"write pcie.{' and pcie.'.join(missing)}, or leave acs_off empty",
         )
-    bridges = {str(bridge) for device in machine.devices for bridge in list(device.get("path") or []) + list(device.get("acs") or {})}
-    unseen = [item for item in pcie["acs_off"] if not item.startswith("pci:") and "/" not in item and item not in bridges]
+    else:
+        found.note(
+            "pcie.acs_off",
+            f"ACS redirects are switched off on {', '.join(names)}: {pcie['justification'].strip()} (owner: {pcie['owner'].strip()})",
+        )
+    ports = _part(platform, "pcie_ports", dict, "platform")
+    named, unseen = pcie_knobs.resolve(names, machine.devices, ports)
     if unseen and not pcie["force"]:
+        bridges = {str(bridge) for device in machine.devices for bridge in list(device.get("path") or []) + list(device.get("acs") or {})}
         found.error(
             "pcie.acs_no_such_bridge",
             f"pcie.acs_off: no GPU, NIC or NVMe lies behind {', '.join(unseen)}, found bridges {', '.join(sorted(bridges)) or 'none'}",
             "name a bridge on the path of a device, or set pcie.force",
         )
-    if features.get("config_acs"):
-        return "config_acs=" + ";".join(f"{ACS_BITS}@{item}" for item in pcie["acs_off"])
-    return "disable_acs_redir=" + ";".join(pcie["acs_off"])
+    acs = {str(bridge): each for device in machine.devices for bridge, each in (device.get("acs") or {}).items() if each is not None}
+    meant = frozenset(bridge for bridges in named.values() for bridge in bridges)
+    without = sorted(bridge for bridge in meant if bridge in acs and not acs[bridge].get("supported"))
+    if without:
+        found.warning(
+            "pcie.acs_not_there",
+            f"pcie.acs_off: {', '.join(without)} {'has' if len(without) == 1 else 'have'} no ACS, so there is nothing to switch off and the kernel "
+            "passes over the name",
+            "remove it from acs_off",
+        )
+    if platform.get("virtualization") not in (None, "none"):
+        found.warning(
+            "pcie.acs_in_a_guest",
+            f"pcie.acs_off: this node is a virtual machine ({platform['virtualization']}); the redirects that count are those of its hypervisor",
+            "have them switched off there",
+        )
+    if (platform.get("features") or {}).get("config_acs"):
+        return "config_acs=" + ";".join(f"{ACS_BITS}@{name}" for name in names), meant - frozenset(without)
+    return "disable_acs_redir=" + ";".join(names), meant - frozenset(without)
+
+
+def _guest_findings(machine: Machine, pcie: Mapping[str, Any], platform: Mapping[str, Any], found: findings_m.Findings) -> None:
+    """Virtual machines rely on what ``acs_off`` and ``iommu: off`` take away; IOMMU groups go on promising it."""
+    weaker = [f"pcie.acs_off ({', '.join(pcie['acs_off'])})"] if pcie["acs_off"] else []
+    weaker += ["pcie.iommu (off)"] if pcie["iommu"] == "off" else []
+    if pcie["iommu"] == "off":
+        found.warning(
+            "pcie.iommu_off",
+            "pcie.iommu: off lets every device read and write all memory of the node: no driver's mistake and no firmware's is caught any more, and no "
+            "device can be given to a virtual machine",
+            "pt keeps the IOMMU on and is as fast for the host's own devices; docs/security.md says who must sign off",
+        )
+    if not weaker:
+        return
+    guests = platform.get("guests") or {}
+    vfio = sorted({str(address) for address in guests.get("vfio") or ()}
+                  | {str(device["address"]) for device in machine.devices if device.get("driver") == "vfio-pci"})
+    kvm = guests.get("kvm")
+    evidence = [f"{_plural(len(vfio), 'PCI function')} bound to vfio-pci ({', '.join(vfio)})"] if vfio else []
+    evidence += [f"{_plural(int(kvm), 'user')} of KVM"] if kvm else []
+    if evidence:
+        message = f"{' and '.join(weaker)}: found {' and '.join(evidence)}, wanted a node without virtual machines: their isolation rests on what is taken away"
+        if pcie["force"]:
+            found.warning("pcie.virtual_machines", f"{message}; pcie.force goes on all the same", "move them to another node")
+        else:
+            found.error("pcie.virtual_machines", message, "move them to another node, or set pcie.force and say in pcie.justification why that is safe")
+    elif guests and kvm is None:
+        found.note("pcie.virtual_machines_unknown", f"{' and '.join(weaker)}: whether this node runs virtual machines could not be read")
 
 
 def _hugepage_args(
@@ -933,7 +1013,8 @@ def make_plan(
     if checked["pcie"]["iommu"] is not None:
         args += _iommu_args(checked["pcie"]["iommu"], platform, found)
         wanted["kernel.iommu"] = checked["pcie"]["iommu"]
-    acs = _acs_value(machine, checked["pcie"], features, found)
+    acs, off = _acs_value(machine, checked["pcie"], platform, found)
+    _guest_findings(machine, checked["pcie"], platform, found)
     if acs is not None:
         args.append(f"pci={acs}")
         wanted["kernel.acs"] = acs
@@ -949,6 +1030,10 @@ def make_plan(
     wanted["irq.service"] = checked["irq"]["strategy"] if irqs else None
     pairs, far = _pairs(machine)
     _device_findings(machine, checked, pairs, far, found)
+    _redirect_findings(machine, checked, pairs, off, found)
+    wanted.update(
+        pcie_knobs.wanted(machine.devices, machine.relations, _part(platform, "pcie_ports", dict, "platform"), checked["pcie"]["min_link_width"], off)
+    )
     numa_nodes = _numa_nodes(machine, housekeeping, memory)
     return {
         "version": PLAN_VERSION,

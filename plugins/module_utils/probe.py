@@ -34,6 +34,7 @@ COMMANDS: Dict[str, Tuple[str, ...]] = {
     "rke2-version": ("rke2", "--version"),
     "ethtool-channels": ("ethtool", "-l", "{interface}"),
     "nvidia-smi-topo": ("nvidia-smi", "topo", "-m"),
+    "nvidia-smi-persistence": ("nvidia-smi", "--query-gpu=persistence_mode", "--format=csv,noheader"),
     "nvidia-smi-gpus": ("nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"),
 }
 

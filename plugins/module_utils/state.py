@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List, Mapping, Optional
 
 from ansible_collections.inferops.locality.plugins.module_utils import (
-    cpulist, irq, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_tasks,
+    cpulist, irq, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_pcie, state_tasks,
 )
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
@@ -36,7 +37,12 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = Fa
     state_knobs.read_written(sysroot, found, boot, tuned)
     state_knobs.read_units(sysroot, found, role)
     state_knobs.read_irqbalance(sysroot, found, debian)
-    irqs = state_knobs.read_interrupts(sysroot, found, _nics(sysroot))
+    nodes = sum(1 for name in sysroot.listdir("/sys/devices/system/node") if re.fullmatch(r"node\d+", name))
+    pci = pcie.read_pci(sysroot, nodes or None)
+    facts["pcie_ports"] = state_pcie.ports(pci)
+    facts["guests"] = state_pcie.guests(sysroot)
+    state_pcie.read_pcie(sysroot, found, pci, facts["kernel"], probe)
+    irqs = state_knobs.read_interrupts(sysroot, found, _nics(pci))
     state_knobs.read_kubelet(sysroot, found, config, role, facts["rke2"]["data_dir"])
     state_knobs.read_runtime(sysroot, found)
     tasks = state_tasks.look(sysroot) if watch and sysroot.live else None
@@ -55,10 +61,10 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = Fa
     }
 
 
-def _nics(sysroot: SysRoot) -> List[Mapping[str, Any]]:
+def _nics(pci: pcie.Pci) -> List[Mapping[str, Any]]:
     return [
         {"address": device.address, "interfaces": [interface.name for interface in device.interfaces]}
-        for device in pcie.read_pci(sysroot, None).devices if device.kind in ("nic", "rdma")
+        for device in pci.devices if device.kind in ("nic", "rdma")
     ]
 
 

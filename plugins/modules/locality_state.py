@@ -153,12 +153,38 @@ ansible_facts:
               returned: success
               type: str
               sample: none
+            pcie_ports:
+              description: Bridges on the paths of GPUs, NICs and NVMe drives, with the most that the link below each can do.
+              returned: success
+              type: dict
+              sample: {"0000:15:01.0": {vendor: "0x8086", device: "0x352a", max_speed_gts: 32.0, max_width: 16}}
+            guests:
+              description:
+                - What tells that the node runs virtual machines. C(vfio) are PCI functions bound to C(vfio-pci), C(kvm) is the number of
+                  users of the kernel's hypervisor, V(null) where that cannot be told.
+              returned: success
+              type: dict
+              sample: {vfio: [], kvm: 0}
         running:
           description:
             - Knob to its value now. A knob that could not be read is left out, V(null) means that it is not set.
+            - Values of the PCIe layer are texts by PCI address. One that starts with C(unknown) could not be read and says why. What needs a GPU
+              driver that is not there is V(not present).
           returned: success
           type: dict
-          sample: {"kernel.isolcpus": "managed_irq,2-31", "vm.thp": "madvise", "vm.swappiness": 0}
+          sample:
+            kernel.isolcpus: managed_irq,2-31
+            vm.thp: madvise
+            vm.swappiness: 0
+            pcie.acs: {"0000:15:01.0": "RR CR", "0000:17:00.0": "off", "0000:16:00.0": "no ACS"}
+            pcie.link_width: {"0000:18:00.0": "x16"}
+            pcie.link_speed: {"0000:18:00.0": "2.5 GT/s"}
+            pcie.aspm: {policy: default, "0000:18:00.0": "off"}
+            pcie.relaxed_ordering: {"0000:18:00.0": "on"}
+            gpu.nic_relation: {"0000:18:00.0": "PIX"}
+            gpu.peermem: dma-buf
+            gpu.persistence: "on"
+            gpu.gds: not present
         configured:
           description:
             - Knob to what comes back at the next boot or start, with C(path:line) of what decides it.

@@ -47,6 +47,7 @@ Description (a mapping; only ``cpus`` is required)::
               - {accelerator: habana-gaudi2, address: "0000:1d:00.0"}
               - {other: {class: "0x088000", vendor: "0x8086", device: "0x0b00"}, address: "0000:1e:00.0"}
       # every function may have: numa, driver, link {speed, width, max_speed, max_width} or none, physfn (address), config,
+      # aspm (list of L0s, L1; default none), relaxed_ordering (default true): what its PCI Express capability says,
       # msi {cpus: list, effective: list} (where its interrupts are asked to go and go; default: spread over its NUMA node)
     kernel: {release: 6.12.57, command_line: "...", version: "..."}
     iommu: pt                    # pt | dma | off (default off)
@@ -123,7 +124,7 @@ _CPU_KEYS = frozenset(
 _RUNNING_KEYS = frozenset(
     ("thp", "thp_defrag", "sysctls", "governor", "cpuidle", "isolated", "nohz_full", "workqueue", "default_affinity", "softirqs")
 )
-_COMMON_DEVICE_KEYS = frozenset(("address", "numa", "driver", "link", "physfn", "config", "msi", "irqs", "acs", "id", "class"))
+_COMMON_DEVICE_KEYS = frozenset(("address", "numa", "driver", "link", "physfn", "config", "msi", "irqs", "acs", "aspm", "relaxed_ordering", "id", "class"))
 _KIND_KEYS = {
     "port": frozenset(("children",)),
     "gpu": frozenset(),
@@ -687,7 +688,8 @@ class _Node:
             buses = [int(str(item.get("address", "")).split(":")[1], 16) for item in children if _ADDRESS.match(str(item.get("address", "")))]
             # Type 0 is an endpoint; without a capability of PCI Express there is none.
             kind_of_port = port if port is not None else 0 if express else None
-            data = _config_space((class_, vendor, device), kind_of_port, self._acs(child, port, address), min(buses or [0]))
+            control = _control(child, address)
+            data = _config_space((class_, vendor, device), kind_of_port, self._acs(child, port, address), min(buses or [0]), control)
             out.raw(f"{home}/config", data[: int(config)])
         if self.iommu != "off" and kind != "port":
             self._iommu_group(home, address)
@@ -894,8 +896,20 @@ def _irq_name(kind: str, model: str, child: dict[str, Any], address: str, index:
     return f"{interface or child.get('driver', model)}-TxRx-{index}"
 
 
-def _config_space(ids: tuple[str, str, str], express: int | None, acs: int | None, secondary: int) -> bytes:
-    """4096 bytes of config space: header, PCI Express capability of type ``express``, AER and, with ``acs``, ACS."""
+def _control(child: dict[str, Any], address: str) -> tuple[int, int]:
+    """Device control and link control of the PCI Express capability."""
+    aspm, bits = child.get("aspm") or [], {"L0s": 1, "L1": 2}
+    if not isinstance(aspm, list) or any(name not in bits for name in aspm):
+        raise ValueError(f"pci {address}: aspm {aspm!r} is no list of L0s and L1")
+    # Relaxed ordering and no snoop are on after a reset.
+    return 0x2810 if child.get("relaxed_ordering", True) else 0x2800, sum(bits[name] for name in aspm)
+
+
+def _config_space(ids: tuple[str, str, str], express: int | None, acs: int | None, secondary: int, control: tuple[int, int]) -> bytes:
+    """4096 bytes of config space: header, PCI Express capability of type ``express``, AER and, with ``acs``, ACS.
+
+    :param control: device control and link control.
+    """
     class_, vendor, device = ids
     data = bytearray(4096)
     struct.pack_into("<HH", data, 0, int(vendor, 16), int(device, 16))
@@ -911,6 +925,8 @@ def _config_space(ids: tuple[str, str, str], express: int | None, acs: int | Non
     data[0x41] = 0x60
     data[0x60] = 0x10
     struct.pack_into("<H", data, 0x62, 2 | express << 4)
+    struct.pack_into("<H", data, 0x68, control[0])
+    struct.pack_into("<H", data, 0x70, control[1])
     struct.pack_into("<I", data, 0x100, 0x0001 | 2 << 16 | (0x148 if acs is not None else 0) << 20)
     if acs is not None:
         struct.pack_into("<I", data, 0x148, 0x000D | 1 << 16)

@@ -99,6 +99,16 @@ def drift_line(entry: Mapping[str, Any]) -> str:
     return f"{entry['knob']}: {', '.join(texts)}; wanted {shown(entry.get('wanted'), size)}; needs {entry.get('needs')} [{reason}]"
 
 
+def reported(drift: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Entries of reported knobs that are not as wanted, or look so and are right: these never block a node."""
+    return [dict(entry) for entry in drift.get("entries") or [] if entry["class"] == "reported" and entry.get("reason")]
+
+
+def reported_line(entry: Mapping[str, Any]) -> str:
+    """A reported knob: whether it is as wanted, and what there is to say."""
+    return f"{entry['knob']}: {entry.get('reason') or ('as wanted' if entry['in_sync'] else 'differs')}"
+
+
 def finding_line(finding: Mapping[str, Any]) -> str:
     """Severity, id, message and hint: one line."""
     hint = f" Hint: {finding['hint']}." if finding.get("hint") else ""
@@ -236,6 +246,7 @@ def node_lines(host: str, result: Mapping[str, Any]) -> list[str]:
         before = result["before"]
         title = "drift before" if result["outcome"] == "written" else "drift"
         row(title, [f"{need}: {', '.join(names)}" for need, names in cost(before).items()] or ["none"])
+        row("reported", [reported_line(entry) for entry in reported(result.get("drift") or {})])
         if result["outcome"] == "written":
             left = result.get("drifting") or []
             row("drift now", [drift_line(entry) for entry in left] or ["none (written, not in force)" if result.get("root") != "/" else "none"])
@@ -261,6 +272,7 @@ def audit_lines(host: str, result: Mapping[str, Any]) -> list[str]:
     """A host in an audit: its outcome, then only what is not as planned."""
     lines = [f"{host} - {OUTCOMES.get(result['outcome'], result['outcome'])}"]
     lines += [f"  {drift_line(entry)}" for entry in result.get("drifting") or []]
+    lines += [f"  reported, blocks nothing: {reported_line(entry)}" for entry in reported(result.get("drift") or {})]
     shown_findings = [*(result.get("errors") or []), *(item for item in result.get("findings") or [] if item["severity"] == "warning")]
     lines += [f"  {finding_line(finding)}" for index, finding in enumerate(shown_findings) if finding not in shown_findings[:index]]
     lines += [f"  nvidia-smi: {_difference_line(item)}" for item in result["topology_differences"]]
@@ -301,6 +313,7 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             "capacity": plan.get("capacity"),
             "drift_before": item["before"],
             "drift": item.get("drifting") or [],
+            "reported": reported(item.get("drift") or {}),
             "errors": item.get("errors") or [],
             "findings": item.get("findings") or [],
             "window": item.get("window"),
@@ -311,5 +324,5 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 __all__ = (
     "LAYERS", "OUTCOMES", "audit_lines", "cost", "count_line", "drift_line", "drift_names", "drifting", "errors", "finding_line", "layers", "lines",
-    "node_lines", "proof", "refusal", "results", "shown", "stale_files", "summary",
+    "node_lines", "proof", "refusal", "reported", "reported_line", "results", "shown", "stale_files", "summary",
 )

@@ -481,3 +481,56 @@ def test_the_input_is_not_changed() -> None:
 )
 def test_which_files_are_ours(source: Optional[str], ours: bool) -> None:
     assert drift.is_ours(source) is ours
+
+
+# -- the PCIe layer
+
+
+HARDWARE = TrueMachine(
+    regular(cores=2).cores, {0: 64 * GIB, 1: 64 * GIB},
+    devices=tuple(
+        {"address": address, "kind": kind, "vendor": "0x10de", "numa_node": 0, "path": ["0000:00:01.0"],
+         "link": {"width": 16, "max_width": 16, "speed_gts": 32.0, "max_speed_gts": 32.0}}
+        for address, kind in (("0000:01:00.0", "gpu"), ("0000:02:00.0", "nic"), ("0000:03:00.0", "nvme"))
+    ),
+    relations={"0000:01:00.0": {"0000:02:00.0": "PIX", "0000:03:00.0": "PXB"}},
+)
+# (knob, running, in sync, what the reason says)
+PCIE: List[Any] = [
+    ("pcie.link_width", {"0000:01:00.0": "x8", "0000:02:00.0": "x16", "0000:03:00.0": "x16"}, False, "running differs: 0000:01:00.0 x8, wanted x16"),
+    ("pcie.link_speed", {"0000:01:00.0": "2.5 GT/s", "0000:02:00.0": "32 GT/s", "0000:03:00.0": "32 GT/s"}, True,
+     "running as wanted: 0000:01:00.0 2.5 GT/s of 32, as GPUs have when idle: judge it under load"),
+    ("pcie.aspm", {"policy": "powersave", "0000:01:00.0": "off", "0000:02:00.0": "L1"}, False, "running differs: 0000:02:00.0 L1, wanted off"),
+    ("pcie.relaxed_ordering", {"0000:01:00.0": "unknown: only root", "0000:02:00.0": "on"}, False, "0000:01:00.0 unknown: only root"),
+    ("gpu.nic_relation", {"0000:01:00.0": "not present"}, False, "not present"),
+    ("gpu.nvme_relation", {"0000:01:00.0": "PXB"}, True, None),
+    ("gpu.peermem", "none", False, "running differs: none, wanted nvidia_peermem or dma-buf"),
+    ("gpu.persistence", "not present", False, "not present"),
+    ("gpu.gds", "NVMe P2PDMA", True, None),
+]
+
+
+@pytest.mark.parametrize(("knob", "running", "same", "reason"), PCIE, ids=[case[0] for case in PCIE])
+def test_the_pcie_layer_is_compared_and_blocks_nothing(knob: str, running: Any, same: bool, reason: Optional[str]) -> None:
+    wanted = made(HARDWARE)
+    state = in_sync(wanted)
+    state["running"][knob] = running
+    report = drift.compare(wanted, state)
+    entry = entry_of(report, knob)
+    assert (entry["in_sync"], entry["class"]) == (same, "reported")
+    assert entry["reason"] is None if reason is None else reason in entry["reason"]
+    assert report["summary"] == {"needs": None, "count": 0}
+
+
+def test_a_knob_of_the_pcie_layer_that_was_not_read_is_not_right() -> None:
+    wanted = made(HARDWARE)
+    state = in_sync(wanted)
+    del state["running"]["pcie.aspm"]
+    entry = entry_of(drift.compare(wanted, state), "pcie.aspm")
+    assert (entry["in_sync"], entry["reason"]) == (False, "running could not be read")
+
+
+def test_files_below_another_root_say_nothing_of_the_pcie_layer() -> None:
+    wanted = made(HARDWARE)
+    layer = {knob.id for knob in knobs.KNOBS.values() if knob.layer == "pcie"}
+    assert not layer & {entry["knob"] for entry in drift.compare(wanted, in_sync(wanted), live=False)["entries"]}

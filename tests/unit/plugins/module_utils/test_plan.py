@@ -507,6 +507,104 @@ def test_acs_of_a_bridge_that_no_device_is_behind() -> None:
     assert errors(make(SWITCHED, other)) == []
 
 
+def test_the_reason_for_weaker_isolation_is_in_the_findings_that_a_run_records() -> None:
+    item = found(make(SWITCHED, acs()), "pcie.acs_off")
+    assert (item["severity"], item["message"]) == ("note", "ACS redirects are switched off on 0000:17:00.0, 0000:18:01.0: one tenant (owner: ops)")
+
+
+def test_acs_of_bridges_without_it() -> None:
+    bits = {"0000:17:00.0": {"supported": [], "enabled": []}, "0000:18:01.0": {"supported": ["RR", "CR"], "enabled": ["RR"]}}
+    made = make(TrueMachine(SWITCHED.cores, SWITCHED.memory, devices=({**SWITCHED.devices[0], "acs": bits},)), acs())
+    assert "0000:17:00.0 has no ACS, so there is nothing to switch off" in found(made, "pcie.acs_not_there")["message"]
+    assert made["knobs"]["pcie.acs"] == {"0000:18:01.0": "off"}
+
+
+@pytest.mark.parametrize("name", ["0000:17:00.0/01.0", "pci:10b5:8747", "pci:10b5:0"])
+def test_acs_off_by_path_and_by_ids_names_bridges(name: str) -> None:
+    made = plan.make_plan(topology(SWITCHED), {**platform(), "pcie_ports": {"0000:18:01.0": {"vendor": "0x10b5", "device": "0x8747"}}}, acs(acs_off=[name]))
+    assert errors(made) == []
+    assert made["knobs"]["kernel.acs"] == f"config_acs=x0x00xx@{name}" and made["knobs"]["pcie.acs"] == {"0000:18:01.0": "off"}
+
+
+def test_acs_off_by_a_path_that_leads_nowhere() -> None:
+    assert "lies behind 0000:17:00.0/02.0" in found(make(SWITCHED, acs(acs_off=["0000:17:00.0/02.0"])), "pcie.acs_no_such_bridge")["message"]
+
+
+def guarded(policy: Dict[str, Any], **facts: Any) -> Dict[str, Any]:
+    return plan.make_plan(topology(SWITCHED), {**platform(), **facts}, policy)
+
+
+# (policy, facts of the platform, finding, what it says)
+GUESTS = [
+    (acs(), {"vfio": ["0000:65:00.0"], "kvm": 0}, "pcie.virtual_machines", "1 PCI function bound to vfio-pci (0000:65:00.0)"),
+    (acs(), {"vfio": [], "kvm": 3}, "pcie.virtual_machines", "pcie.acs_off (0000:17:00.0, 0000:18:01.0): found 3 users of KVM"),
+    ({"pcie": {"iommu": "off"}}, {"vfio": [], "kvm": 1}, "pcie.virtual_machines", "pcie.iommu (off): found 1 user of KVM"),
+    (acs(iommu="off"), {"vfio": ["0000:65:00.0", "0000:66:00.0"], "kvm": 2}, "pcie.virtual_machines",
+     "and pcie.iommu (off): found 2 PCI functions bound to vfio-pci (0000:65:00.0, 0000:66:00.0) and 2 users of KVM"),
+]
+
+
+@pytest.mark.parametrize(("policy", "guests", "id", "words"), GUESTS)
+def test_a_node_with_virtual_machines_keeps_its_guards(policy: Dict[str, Any], guests: Dict[str, Any], id: str, words: str) -> None:
+    made = guarded(policy, guests=guests)
+    assert errors(made) == [id] and words in found(made, id)["message"]
+    assert "pcie.force" in found(made, id)["hint"]
+    forced = guarded({"pcie": {**policy["pcie"], "force": True}}, guests=guests)
+    assert errors(forced) == [] and found(forced, id)["severity"] == "warning" and "pcie.force goes on all the same" in found(forced, id)["message"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "guests"),
+    [({"pcie": {"iommu": "pt"}}, {"vfio": ["0000:65:00.0"], "kvm": 3}), ({}, {"vfio": [], "kvm": 3}), (acs(), {"vfio": [], "kvm": 0}), (acs(), None)],
+    ids=["pt takes nothing from them", "nothing asked", "no machines", "a platform that does not tell"],
+)
+def test_who_takes_no_guard_away_may_run_virtual_machines(policy: Dict[str, Any], guests: Any) -> None:
+    assert not [id for id in ids(guarded(policy, guests=guests)) if id.startswith("pcie.virtual_machines")]
+
+
+def test_a_device_of_ours_that_is_bound_to_vfio_counts_without_the_platforms_word() -> None:
+    machine = TrueMachine(SWITCHED.cores, SWITCHED.memory, devices=({**SWITCHED.devices[0], "driver": "vfio-pci"},))
+    assert errors(make(machine, acs())) == ["pcie.virtual_machines"]
+
+
+def test_that_nobody_can_tell_is_told() -> None:
+    assert found(guarded(acs(), guests={"vfio": [], "kvm": None}), "pcie.virtual_machines_unknown")["severity"] == "note"
+
+
+def test_iommu_pt_is_not_iommu_off() -> None:
+    """pt keeps the guard; off takes it away and is warned of."""
+    pt, off = make(SWITCHED, {"pcie": {"iommu": "pt"}}), make(SWITCHED, {"pcie": {"iommu": "off"}})
+    assert "pcie.iommu_off" not in ids(pt) and found(off, "pcie.iommu_off")["severity"] == "warning"
+    assert (pt["knobs"]["kernel.iommu"], off["knobs"]["kernel.iommu"]) == ("pt", "off")
+
+
+def test_acs_in_a_guest_is_its_hypervisors() -> None:
+    assert "this node is a virtual machine (kvm)" in found(guarded(acs(), virtualization="kvm"), "pcie.acs_in_a_guest")["message"]
+    assert "pcie.acs_in_a_guest" not in ids(guarded(acs(), virtualization="none"))
+
+
+def pair(bits: List[str]) -> TrueMachine:
+    acs_bits = {"0000:18:01.0": {"supported": ["RR", "CR"], "enabled": bits}, "0000:18:02.0": {"supported": ["RR", "CR"], "enabled": bits}}
+    gpu = {"address": "0000:19:00.0", "kind": "gpu", "numa_node": 0, "path": ["0000:17:00.0", "0000:18:01.0"], "link": None, "acs": acs_bits}
+    nic = {"address": "0000:1a:00.0", "kind": "nic", "numa_node": 0, "path": ["0000:17:00.0", "0000:18:02.0"], "link": None, "acs": acs_bits}
+    return TrueMachine(SWITCHED.cores, SWITCHED.memory, devices=(gpu, nic), relations={"0000:19:00.0": {"0000:1a:00.0": "PIX"}})
+
+
+def test_traffic_that_acs_sends_the_long_way_is_told() -> None:
+    item = found(make(pair(["RR", "CR"])), "pcie.acs_redirects")
+    assert "0000:19:00.0 and 0000:1a:00.0 (redirects on 0000:18:01.0, 0000:18:02.0)" in item["message"] and "kernel turns them on" not in item["message"]
+    assert "kernel turns them on itself" in found(make(pair(["RR"]), {"pcie": {"iommu": "pt"}}), "pcie.acs_redirects")["message"]
+    assert "pcie.acs_redirects" not in ids(make(pair([])))
+    assert "pcie.acs_redirects" not in ids(make(pair(["RR"]), acs(acs_off=["0000:18:01.0", "0000:18:02.0"])))
+    assert "(redirects on 0000:18:02.0)" in found(make(pair(["RR"]), acs(acs_off=["0000:18:01.0"])), "pcie.acs_redirects")["message"]
+
+
+def test_a_device_that_cannot_reach_the_floor_is_no_fault_of_its_slot() -> None:
+    machine = TrueMachine(SWITCHED.cores, SWITCHED.memory, devices=({**SWITCHED.devices[0], "link": {"width": 8, "max_width": 8}},))
+    item = found(make(machine, {"pcie": {"min_link_width": 16}}), "pcie.link_width")
+    assert item["severity"] == "note" and "does not fit it" in item["hint"]
+
+
 def test_a_narrow_link_is_warned_of_where_asked() -> None:
     item = found(make(SWITCHED, {"pcie": {"min_link_width": 16}}), "pcie.link_width")
     assert "gpu 0000:19:00.0 runs with 8 lanes, wanted at least 16 (the device has 16)" in item["message"]

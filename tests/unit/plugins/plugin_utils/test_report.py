@@ -124,3 +124,23 @@ def test_a_node_without_a_plan_still_has_a_table() -> None:
         "errors": [{"id": "observe.failed", "severity": "error", "message": "no such folder", "hint": "look"}],
     })
     assert lines == ["n - refused", "  drift           none", "  findings        error observe.failed: no such folder. Hint: look."]
+
+
+def test_reported_knobs_are_shown_and_block_nothing() -> None:
+    entries = [
+        {"knob": "pcie.link_width", "class": "reported", "in_sync": False, "needs": "live", "reason": "running differs: 0000:18:00.0 x8, wanted x16"},
+        {"knob": "pcie.link_speed", "class": "reported", "in_sync": True, "needs": "live", "reason": "running as wanted: 0000:18:00.0 2.5 GT/s of 32"},
+        {"knob": "pcie.aspm", "class": "reported", "in_sync": True, "needs": "live", "reason": None},
+        {"knob": "vm.thp", "class": "managed", "in_sync": True, "needs": "live", "reason": None},
+    ]
+    result = {"outcome": "in_sync", "drift": {"entries": entries}, "topology_differences": [], "before": []}
+    assert report.audit_lines("n1", result) == [
+        "n1 - in sync",
+        "  reported, blocks nothing: pcie.link_width: running differs: 0000:18:00.0 x8, wanted x16",
+        "  reported, blocks nothing: pcie.link_speed: running as wanted: 0000:18:00.0 2.5 GT/s of 32",
+    ]
+    table = report.node_lines("n1", result)
+    assert "  reported        pcie.link_width: running differs: 0000:18:00.0 x8, wanted x16" in table
+    assert not [line for line in table if "pcie.aspm" in line]
+    assert [entry["knob"] for entry in report.summary({"n1": result})["hosts"]["n1"]["reported"]] == ["pcie.link_width", "pcie.link_speed"]
+    assert report.drifting({"entries": entries}) == []
