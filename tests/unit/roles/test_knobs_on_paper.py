@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +18,7 @@ import yaml
 from ansible_collections.inferops.locality.plugins.module_utils import knobs, plan, state, topology
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper, runtime
-from ansible_collections.inferops.locality.tests.unit import playing
+from ansible_collections.inferops.locality.tests.unit import knob_changes, playing
 
 # Sets every knob that a node without tuned can have.
 POLICY: dict[str, Any] = {
@@ -32,73 +32,6 @@ POLICY: dict[str, Any] = {
 # Only where tuned is installed.
 TUNED = ("tuned.profile",)
 
-
-def _edit(file: str, pattern: str, text: str) -> Callable[[Path], None]:
-    def change(root: Path) -> None:
-        place = root / file[1:]
-        before = place.read_text(encoding="utf-8")
-        after = re.sub(pattern, text, before, count=1, flags=re.MULTILINE)
-        assert after != before, f"{file} has nothing like {pattern}"
-        place.write_text(after, encoding="utf-8")
-
-    return change
-
-
-def _remove(file: str) -> Callable[[Path], None]:
-    return lambda root: (root / file[1:]).unlink()
-
-
-def _stale_checkpoint(root: Path) -> None:
-    place = root / "var/lib/kubelet/cpu_manager_state"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text('{"policyName":"none","defaultCpuSet":"","checksum":1353318690}', encoding="utf-8")
-
-
-def _kubelet(flag: str, text: str) -> Callable[[Path], None]:
-    return _edit(knobs.FILE_KUBELET, rf'"{flag}=[^"]*"', f'"{flag}={text}"')
-
-
-# How each knob is changed. A managed knob with a configured side that is missing here fails the test below.
-CHANGES: dict[str, Callable[[Path], None]] = {
-    "kernel.isolcpus": _edit(knobs.FILE_GRUB, r"isolcpus=\S+", "isolcpus=managed_irq,3"),
-    "kernel.nohz_full": _edit(knobs.FILE_GRUB, r" nohz_full=\S+", ""),
-    "kernel.irqaffinity": _edit(knobs.FILE_GRUB, r"irqaffinity=\S+", "irqaffinity=0"),
-    "kernel.hugepages": _edit(knobs.FILE_GRUB, r"hugepages=\S+", "hugepages=0:1,1:4"),
-    "kernel.iommu": _edit(knobs.FILE_GRUB, r" iommu=pt", ""),
-    "kernel.acs": _edit(knobs.FILE_GRUB, r" pci=[^ \"]+", ""),
-    "vm.thp": _edit(knobs.FILE_TMPFILES, r"(transparent_hugepage/enabled .*) madvise", r"\1 always"),
-    "vm.thp_defrag": _edit(knobs.FILE_TMPFILES, r"(transparent_hugepage/defrag .*) madvise", r"\1 always"),
-    "vm.swappiness": _edit(knobs.FILE_SYSCTL, r"vm.swappiness = 0", "vm.swappiness = 60"),
-    "vm.zone_reclaim": _edit(knobs.FILE_SYSCTL, r"^vm.zone_reclaim_mode.*$", ""),
-    "kernel.numa_balancing": _edit(knobs.FILE_SYSCTL, r"kernel.numa_balancing = 0", "kernel.numa_balancing = 1"),
-    "cpu.governor": _edit(knobs.FILE_TMPFILES, r"performance", "powersave"),
-    "cpu.latency": _edit(knobs.FILE_TMPFILES, r"(latency_us .*) 20", r"\1 99"),
-    "workqueue.cpumask": _edit(knobs.FILE_TMPFILES, r"(workqueue/cpumask .*) \S+$", r"\1 1"),
-    "systemd.slices": _edit(knobs.FILES_SLICES[1], r"AllowedCPUs=.*", "AllowedCPUs=0"),
-    "limits.memlock": _edit(knobs.FILES_MEMLOCK[0], r"infinity", "8388608"),
-    "irqbalance": _edit(knobs.FILE_IRQBALANCE, r"CPULIST=.*", "CPULIST=3"),
-    # Another profile beside ours: without ours the governor would be another one too.
-    "tuned.profile": _edit(knobs.FILE_TUNED_ACTIVE, r"$", " network-latency"),
-    "runtime.version": _remove(knobs.FILE_RUNTIME),
-    "irq.affinity": _edit(knobs.FILE_IRQ, r'"cpus": "[^"]*"', '"cpus": "0"'),
-    "irq.default_affinity": _edit(knobs.FILE_IRQ, r'"default_affinity": "[^"]*"', '"default_affinity": "0"'),
-    "irq.service": _edit(knobs.FILE_IRQ_UNIT, r"^ExecStart=.*$", "ExecStart=/bin/true"),
-    "nic.queues": _edit(knobs.FILE_IRQ, r'"queues": 4', '"queues": 2'),
-    "nic.rps": _edit(knobs.FILE_IRQ, r'"rps": "[^"]*"', '"rps": "0"'),
-    "nic.xps": _edit(knobs.FILE_IRQ, r'"xps": "[^"]*"', '"xps": "0"'),
-    "kubelet.cpu_manager_policy": _kubelet("cpu-manager-policy", "none"),
-    "kubelet.cpu_manager_options": _edit(knobs.FILE_KUBELET, r'  - "cpu-manager-policy-options=.*"\n', ""),
-    "kubelet.topology_manager_policy": _kubelet("topology-manager-policy", "restricted"),
-    "kubelet.topology_manager_scope": _kubelet("topology-manager-scope", "container"),
-    "kubelet.topology_manager_options": _kubelet("topology-manager-policy-options", "max-allowable-numa-nodes=16"),
-    "kubelet.memory_manager_policy": _kubelet("memory-manager-policy", "None"),
-    "kubelet.reserved_memory": _kubelet("reserved-memory", "0:memory=1Gi"),
-    "kubelet.reserved_cpus": _kubelet("reserved-cpus", "0"),
-    "kubelet.system_reserved": _kubelet("system-reserved", "memory=1Gi"),
-    "kubelet.kube_reserved": _kubelet("kube-reserved", "memory=1Gi"),
-    "kubelet.eviction_hard": _kubelet("eviction-hard", "memory.available<1Gi"),
-    "kubelet.state_files": _stale_checkpoint,
-}
 
 # Only on machines with more than eight NUMA nodes.
 LARGE = ("kubelet.topology_manager_options",)
@@ -174,12 +107,22 @@ def test_whatever_starts_the_boot_program_is_missed(converged: dict[str, Node], 
 def test_another_way_of_dealing_interrupts_is_missed(converged: dict[str, Node], tmp_path: Path) -> None:
     root = tmp_path / "node"
     _copy(converged["plain"].root, root)
-    _edit(knobs.FILE_IRQ, '"strategy": "spread"', '"strategy": "mask"')(root)
+    knob_changes.Edit(knobs.FILE_IRQ, '"strategy": "spread"', '"strategy": "mask"').apply(root)
     assert playing.drifting(root, converged["plain"].plan) == ["irq.service"]
 
 
 def test_every_managed_knob_is_changed_here() -> None:
-    assert sorted(CHANGES) == sorted(JUDGED)
+    assert sorted(knob_changes.CONFIGURED) == sorted(JUDGED)
+
+
+def test_every_side_that_a_lab_node_has_is_changed_in_the_lab() -> None:
+    """molecule/knobs does it."""
+    wanted = {
+        (knob.id, side) for knob in knobs.KNOBS.values() if knob.klass == "managed" and knob.layer in ("host", "irq") and knob.lab
+        for side in (["both"] if knob.needs == "reboot" else knob.sides)
+    }
+    found = [(entry.knob, entry.side) for entry in [*knob_changes.lab(), *knob_changes.lab_boot()]]
+    assert sorted(found) == sorted(wanted)
 
 
 @pytest.mark.parametrize("knob", JUDGED)
@@ -188,7 +131,7 @@ def test_an_audit_names_the_knob_that_was_changed_and_no_other(converged: dict[s
     assert knob in node.plan["knobs"], "the policy of this test does not set the knob"
     root = tmp_path / "node"
     _copy(node.root, root)
-    CHANGES[knob](root)
+    knob_changes.CONFIGURED[knob].apply(root)
     assert playing.drifting(root, node.plan) == [knob]
 
 
