@@ -224,6 +224,7 @@ def compare(  # noqa: PLR0917
     _foreign(state, wanted, adopt, found)
     _recipes(plan, state, adopt, found)
     _piled_up(state, found)
+    _inherited(state, found)
     for problem in _sequence(state.get("problems"), "state.problems"):
         if "leaves the root" in str(problem.get("reason")):
             found.error("root.escape", f"{problem.get('file')}: {problem.get('reason')}", "remove the link, or give the node's real root")
@@ -273,6 +274,17 @@ def _piled_up(state: Mapping[str, Any], found: findings_m.Findings) -> None:
             f"{item.get('idle_cpus')} of their cpuset {item.get('cpus')} are idle: {how}, where the scheduler does not balance",
             ("isolation.scheduler: balanced, which takes a reboot," if boot else "a partition of type member")
             + " lets them spread; or let the program pin its own threads",
+        )
+
+
+def _inherited(state: Mapping[str, Any], found: findings_m.Findings) -> None:
+    """A mask set by sched_setaffinity stays with all children since kernel 6.2 and cuts every later cpuset; AllowedCPUs= does not."""
+    for item in _sequence(state.get("cpu_affinity"), "state.cpu_affinity"):
+        found.warning(
+            "recipe.cpu_affinity",
+            f"{_where(item)} sets CPUAffinity={item.get('value')} for {item.get('unit')}, and pods inherit it through RKE2 and containerd: with kernel 6.2 or "
+            "newer and runc before 1.2.7, 1.3.1 or 1.4.0 a container stays on these CPUs whatever its cpuset",
+            "remove it there; isolation.system_slices keeps system services off the pods' CPUs by AllowedCPUs=, which pods do not inherit",
         )
 
 

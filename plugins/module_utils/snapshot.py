@@ -218,7 +218,7 @@ _SECRET_WORD = re.compile(
 _URL_USER = re.compile(r"(?<=://)[^/@\s\"']*:[^/@\s\"']*(?=@)")
 _ISCSI_USER = re.compile(r"(?<=iscsi:)[^/\s\"']*(?=@)")
 _PASSWORD_LINE = re.compile(r"\s*password(?:_pbkdf2)?\s")
-_UNIT_KEYS = frozenset(("AllowedCPUs", "EnvironmentFile", "LimitMEMLOCK"))
+_UNIT_KEYS = frozenset(("AllowedCPUs", "CPUAffinity", "EnvironmentFile", "LimitMEMLOCK"))
 _ENVIRONMENT_WORD = re.compile(r"\"(IRQBALANCE_\w+)=([^\"]*)\"|'(IRQBALANCE_\w+)=([^']*)'|(?<!\S)(IRQBALANCE_\w+)=(\S*)")
 _KUBELET_FIELD = re.compile(
     r"[ \t]{0,8}\"?(?:apiVersion|kind|cpuManager|topologyManager|memoryManager|reserved|systemReserved|kubeReserved|eviction|enforceNode)\w*\"?[ \t]*:"

@@ -55,6 +55,7 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = Fa
         "irqs": irqs,
         "softirqs": irq.read_softirqs(sysroot),
         "tasks": tasks,
+        "cpu_affinity": state_tasks.read_affinity(sysroot, role),
         "kubelet": {**_kubelet(config), "state_files": state_files},
         "boot": boot_facts,
         "problems": list(sysroot.problems),

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Name
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuSet
+from ansible_collections.inferops.locality.plugins.module_utils.state_files import UnitLines, drop_ins, ini_lines, unit_setting
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 CGROUPS = "/sys/fs/cgroup"
@@ -229,4 +230,22 @@ def _idle(before: Mapping[int, Tuple[int, int]], after: Mapping[int, Tuple[int, 
     }
 
 
-__all__ = ("Thread", "look", "piled_up", "pod_of")
+_MANAGER_DIRS: Tuple[str, ...] = tuple(f"{base}/systemd/system.conf.d" for base in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"))
+
+
+def read_affinity(sysroot: SysRoot, role: Optional[str]) -> List[Dict[str, Any]]:
+    """CPUAffinity= of systemd itself and of RKE2's units, which pods inherit: ``{"unit", "file", "line", "value"}``.
+
+    :param role: ``server`` or ``agent``; None: both units are looked at.
+    """
+    manager = UnitLines()
+    for path in ["/etc/systemd/system.conf", *drop_ins(sysroot, _MANAGER_DIRS)]:
+        manager.lines += ini_lines(sysroot, path, "Manager", "CPUAffinity")
+    found = [("systemd", setting) for setting in manager.effective()]
+    for name in [role] if role else ["server", "agent"]:
+        unit = f"rke2-{name}.service"
+        found += [(unit, setting) for setting in unit_setting(sysroot, unit, "Service", "CPUAffinity").effective()]
+    return [{"unit": unit, "file": setting.file, "line": setting.line, "value": setting.value} for unit, setting in found]
+
+
+__all__ = ("Thread", "look", "piled_up", "pod_of", "read_affinity")

@@ -229,6 +229,12 @@ ansible_facts:
                 threads: 4
                 share_percent: 25
                 idle_cpus: 2-4
+        cpu_affinity:
+          description: C(CPUAffinity=) of systemd itself and of RKE2's units, which pods inherit.
+          returned: success
+          type: list
+          elements: dict
+          sample: [{unit: rke2-agent.service, file: /etc/systemd/system/rke2-agent.service.d/pin.conf, line: 2, value: 0-3}]
         kubelet:
           description: What RKE2 hands to the kubelet, the files it comes from with their keys, and the kubelet's checkpoint files.
           returned: success

@@ -12,6 +12,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist, drift, state, state_tasks
+from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.state_tasks import Thread
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
@@ -232,10 +233,10 @@ def test_where_it_cannot_be_told(tmp_path: Path) -> None:
 def test_threads_are_watched_on_a_running_node_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_tasks, "look", lambda sysroot: {"seen": sysroot.root})
     assert state.read_state(SysRoot(str(tmp_path)), watch=True)["tasks"] is None
-    live = SysRoot(str(tmp_path))
+    live, probe = SysRoot(str(tmp_path)), Probe(SysRoot(str(tmp_path)))
     live.live = True
-    assert state.read_state(live)["tasks"] is None
-    assert state.read_state(live, watch=True)["tasks"] == {"seen": str(tmp_path)}
+    assert state.read_state(live, probe)["tasks"] is None
+    assert state.read_state(live, probe, watch=True)["tasks"] == {"seen": str(tmp_path)}
 
 
 # -- saying so
@@ -261,3 +262,36 @@ def test_an_audit_says_who_piles_up_where_and_what_to_do(tasks: dict[str, Any], 
 @pytest.mark.parametrize("tasks", [None, {"isolated_at_boot": "2-7", "piled_up": []}])
 def test_nothing_is_said_where_nothing_is_piled_up(tasks: Any) -> None:
     assert drift.compare({"knobs": {}}, {"tasks": tasks})["findings"] == []
+
+
+# -- masks that are inherited
+
+AGENT = "/etc/systemd/system/rke2-agent.service.d"
+
+
+@pytest.mark.parametrize(
+    "files, role, wanted",
+    [
+        ({}, "agent", []),
+        ({f"{AGENT}/pin.conf": "[Service]\nCPUAffinity=0-3\n"}, "agent", [("rke2-agent.service", f"{AGENT}/pin.conf", 2, "0-3")]),
+        ({f"{AGENT}/pin.conf": "[Service]\nCPUAffinity=0-3\n"}, "server", []),
+        ({f"{AGENT}/pin.conf": "[Service]\nCPUAffinity=0-3\n"}, None, [("rke2-agent.service", f"{AGENT}/pin.conf", 2, "0-3")]),
+        ({f"{AGENT}/pin.conf": "[Service]\nCPUAffinity=0-3\n", f"{AGENT}/zz.conf": "[Service]\nCPUAffinity=\n"}, "agent", []),
+        ({"/etc/systemd/system.conf": "[Manager]\n#CPUAffinity=\nCPUAffinity=0 1\n"}, "agent", [("systemd", "/etc/systemd/system.conf", 3, "0 1")]),
+        (
+            {"/etc/systemd/system.conf.d/a.conf": "[Manager]\nCPUAffinity=0\n", "/usr/lib/systemd/system.conf.d/a.conf": "[Manager]\nCPUAffinity=7\n"},
+            "agent", [("systemd", "/etc/systemd/system.conf.d/a.conf", 2, "0")],
+        ),
+    ],
+    ids=["none", "the unit", "another role's unit", "role unknown", "reset", "systemd", "a file hides another"],
+)
+def test_masks_that_pods_inherit(tmp_path: Path, files: dict[str, str], role: str | None, wanted: list[tuple[Any, ...]]) -> None:
+    Node(tmp_path, {}, {}, files)
+    assert [tuple(entry.values()) for entry in state_tasks.read_affinity(SysRoot(str(tmp_path)), role)] == wanted
+
+
+def test_an_audit_warns_of_masks_that_pods_inherit() -> None:
+    (finding,) = drift.compare({"knobs": {}}, {"cpu_affinity": [{"unit": "rke2-agent.service", "file": "/a.conf", "line": 2, "value": "0-3"}]})["findings"]
+    assert (finding["id"], finding["severity"]) == ("recipe.cpu_affinity", "warning")
+    assert "/a.conf:2 sets CPUAffinity=0-3 for rke2-agent.service" in finding["message"]
+    assert "isolation.system_slices" in finding["hint"]
