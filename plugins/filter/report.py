@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.parsing.convert_bool import boolean
 
-from ansible_collections.inferops.locality.plugins.plugin_utils import maintenance, report
+from ansible_collections.inferops.locality.plugins.plugin_utils import maintenance, report, rollout
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 
@@ -51,6 +52,21 @@ def locality_maintenance_errors(value: Any, gate: Any = None) -> Any:
     return maintenance.check(plain(value), (gate or {}).get("errors") or ())
 
 
+def locality_rollout(  # noqa: PLR0913
+    result: Any, state: Any, layers: Any = report.LAYERS, reboot_ok: Any = False, allow_no_fallback: Any = False, cluster: Any = False,
+) -> Any:
+    return rollout.findings(
+        plain(_mapping(result, "locality_rollout")), plain(_mapping(state, "locality_rollout")), layers=list(layers), reboot_ok=boolean(reboot_ok),
+        allow_no_fallback=boolean(allow_no_fallback), cluster=boolean(cluster),
+    )
+
+
+def locality_removal(state: Any, reboot_required: Any, reboot_ok: Any = False, cluster: Any = False) -> Any:
+    return rollout.removal(
+        plain(_mapping(state, "locality_removal")), reboot_required=boolean(reboot_required), reboot_ok=boolean(reboot_ok), cluster=boolean(cluster),
+    )
+
+
 class FilterModule:
     """Filters of this file."""
 
@@ -62,6 +78,8 @@ class FilterModule:
             "locality_maintenance_errors": locality_maintenance_errors,
             "locality_proof": locality_proof,
             "locality_refusal": locality_refusal,
+            "locality_removal": locality_removal,
             "locality_results": locality_results,
+            "locality_rollout": locality_rollout,
             "locality_stale_files": locality_stale_files,
         }

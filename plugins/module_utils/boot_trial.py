@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -147,15 +146,7 @@ class Trial:
         """Why this node cannot try an entry once, or None."""
         if not self.node.live:
             return "below another root nothing is booted"
-        if not self.boot.once:
-            return "the file system of /boot cannot take GRUB's note back (it has to be a plain ext4, xfs or FAT partition), so that once would be always"
-        if not self.boot.obeys_next_entry:
-            return f"{self.boot.grub_dir or '/boot/grub'}/grub.cfg does not obey next_entry"
-        if self._reboot_command() is None:
-            return "neither grub-reboot nor grub2-reboot is on this node"
-        if isinstance(self.loader, boot.Bls) and re.fullmatch(r"\d+", self.boot.chosen or "") and self.boot.chosen != "0":
-            return "GRUB's default entry is a number, which an entry on trial could shift"
-        return None
+        return state_boot.trial_obstacle(self.boot, self._reboot_command() is not None)
 
     def watchdog(self) -> bool:
         """Whether the node has a watchdog that ends a hang."""

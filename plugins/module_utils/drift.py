@@ -129,7 +129,9 @@ def _entry(
     source: Optional[str],
     ours: bool,
     live: bool,
+    idle: bool = False,
 ) -> Dict[str, Any]:
+    """The entry of a knob. ``idle``: nothing runs that would have to be restarted."""
     reasons: List[str] = []
     wrong: List[str] = []
     for side in judged:
@@ -145,7 +147,7 @@ def _entry(
         elif where:
             reasons.append(f"{side} as wanted: {where}")
     needs = knob.needs
-    if wrong == ["configured"] and "running" in judged and knob.writer:
+    if wrong == ["configured"] and ("running" in judged or idle) and knob.writer:
         # What runs is right already; writing the file is all there is to do.
         needs = "live"
     if not wrong and not live:
@@ -196,6 +198,10 @@ def compare(  # noqa: PLR0917
     wanted = _mapping(plan.get("knobs"), "plan.knobs")
     running, configured = _mapping(state.get("running"), "state.running"), _mapping(state.get("configured"), "state.configured")
     entries: List[Dict[str, Any]] = []
+    found = findings_m.Findings()
+    runs = _mapping(_mapping(state.get("kubelet"), "state.kubelet").get("runs"), "state.kubelet.runs")
+    if live and runs.get("kubelet") is False and any(id in wanted and knob.layer == "kubelet" for id, knob in knobs.KNOBS.items()):
+        found.note("kubelet.not_running", "no kubelet runs on this node: what it will be started with was judged, not what it does")
     for id, knob in knobs.KNOBS.items():
         sides: Dict[str, Any] = {}
         source = None
@@ -206,6 +212,9 @@ def compare(  # noqa: PLR0917
             sides["running"] = running[id]
         ours = is_ours(source)
         judged = [side for side in knob.sides if live or side == "configured"]
+        idle = live and knob.needs == "restart" and runs.get("unit") is False
+        if idle or (live and runs.get("kubelet") is False and knob.layer == "kubelet"):
+            judged = [side for side in judged if side == "configured"] or judged
         if id in _CLUSTER_KNOBS:
             if cluster_state is None or id not in wanted:
                 continue
@@ -213,14 +222,13 @@ def compare(  # noqa: PLR0917
             judged = ["running"]
         if id in wanted:
             if judged:
-                entries.append(_entry(knob, wanted[id], sides, judged, source, ours, live))
+                entries.append(_entry(knob, wanted[id], sides, judged, source, ours, live, idle))
         elif ours and "configured" in judged and id != "runtime.version" and not _unset(sides["configured"]):
-            entry = _entry(knob, None, sides, ["configured"], source, ours, live)
+            entry = _entry(knob, None, sides, ["configured"], source, ours, live, idle)
             entry["reason"] = "written earlier, no longer in the plan"
             entries.append(entry)
     drifted = [entry for entry in entries if entry["class"] == "managed" and not entry["in_sync"]]
     needs = max((entry["needs"] for entry in drifted), key=knobs.NEEDS.index, default=None)
-    found = findings_m.Findings()
     _foreign(state, wanted, adopt, found)
     _recipes(plan, state, adopt, found)
     _piled_up(state, found)

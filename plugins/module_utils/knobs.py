@@ -52,6 +52,8 @@ LINKS_IRQ_SERVICE: Tuple[str, ...] = (
 FILE_RUNTIME = f"/usr/local/libexec/{OWNER}/locality.pyz"
 FILE_KUBELET = f"/etc/rancher/rke2/config.yaml.d/{DROP_IN}.yaml"
 DIR_STATE = f"/var/lib/{OWNER}"
+# What the host layer found before it changed anything.
+FILE_HOST_SAVED = f"{DIR_STATE}/host.json"
 
 _BOTH = ("running", "configured")
 
@@ -328,6 +330,7 @@ __all__ = (
     "FILES_MEMLOCK",
     "FILES_SLICES",
     "FILE_GRUB",
+    "FILE_HOST_SAVED",
     "FILE_IRQ",
     "FILE_IRQBALANCE",
     "FILE_IRQBALANCE_MASK",

@@ -883,9 +883,17 @@ def _host(
                 "host.irqbalance: an explicit ban list switches irqbalance's own detection of isolated CPUs off; it bans what is in the list "
                 "and nothing else",
             )
-    tuned = (platform.get("tuned") or {}).get("installed")
-    if tuned:
+    tuned = platform.get("tuned") or {}
+    if tuned.get("installed") and tuned.get("on") is not False:
         wanted["tuned.profile"] = knobs.TUNED_PROFILE
+    elif tuned.get("installed") and host["tuned_parent"] is not None:
+        found.error(
+            "platform.tuned_off",
+            f"host.tuned_parent: found {host['tuned_parent']}, but tuned is installed and off",
+            "enable and start tuned, or set host.tuned_parent to null",
+        )
+    elif tuned.get("installed"):
+        found.note("platform.tuned_off", "tuned is installed and off: what its profile would hold is written as files of the kernel instead")
     elif host["tuned_parent"] is not None:
         found.error(
             "platform.no_tuned",
@@ -1027,6 +1035,14 @@ def make_plan(
     irqs = _irqs(machine, checked["irq"], housekeeping, found, wanted)
     if runtime_version is not None:
         wanted["runtime.version"] = runtime_version if irqs else None
+    if irqs and str(wanted.get("irqbalance") or "disabled") != "disabled":
+        # Not a warning: it would undo in seconds what the boot program redoes each minute, so that the node never stays as planned.
+        found.error(
+            "irqbalance.against_irq_devices",
+            f"host.irqbalance: found {checked['host']['irqbalance']}, with irq.devices {', '.join(checked['irq']['devices'])}: irqbalance moves the same "
+            "interrupts elsewhere every few seconds, also among the CPUs that it does not ban",
+            "set host.irqbalance to disabled, or irq.devices to [] to leave all interrupts to irqbalance",
+        )
     wanted["irq.service"] = checked["irq"]["strategy"] if irqs else None
     pairs, far = _pairs(machine)
     _device_findings(machine, checked, pairs, far, found)

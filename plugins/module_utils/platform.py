@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config
-from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot
+from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot, trial_obstacle
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import enabled, environment, mask, unit_setting
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
@@ -83,6 +83,18 @@ def unsupported(release: Dict[str, str], cgroup: Optional[str], boot: Boot, ostr
     if python_absent:
         reasons.append("no Python 3.9 or newer" + (f" (python3 is {python})" if python else "") + ": Ansible's modules do not run")
     return "; ".join(reasons) or None
+
+
+_SBIN: Tuple[str, ...] = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/bin")
+
+
+def _trial(sysroot: SysRoot, boot: Boot) -> Dict[str, Any]:
+    """Whether the running node can try boot arguments once; null below another root, where nothing is booted."""
+    if not sysroot.live:
+        return {"possible": None, "reason": None}
+    command = any(sysroot.exists(f"{directory}/{name}") for directory in _SBIN for name in ("grub-reboot", "grub2-reboot"))
+    reason = trial_obstacle(boot, command)
+    return {"possible": reason is None, "reason": reason}
 
 
 def _cgroup(sysroot: SysRoot) -> Optional[str]:
@@ -198,9 +210,14 @@ def tuned_dirs(sysroot: SysRoot) -> List[str]:
     return ["/usr/lib/tuned", "/etc/tuned"]
 
 
+def tuned_installed(sysroot: SysRoot) -> bool:
+    """Whether tuned is there to be started."""
+    return any(sysroot.exists(path) for path in ("/usr/sbin/tuned", "/usr/sbin/tuned-adm", "/usr/bin/tuned-adm", "/usr/lib/systemd/system/tuned.service",
+                                                 "/lib/systemd/system/tuned.service"))
+
+
 def _tuned(sysroot: SysRoot, probe: Probe) -> Dict[str, Any]:
-    installed = any(sysroot.exists(path) for path in ("/usr/sbin/tuned", "/usr/sbin/tuned-adm", "/usr/bin/tuned-adm", "/usr/lib/systemd/system/tuned.service",
-                                                      "/lib/systemd/system/tuned.service"))
+    installed = tuned_installed(sysroot)
     version = None
     answer = probe.ask("tuned-version") if installed else None
     if answer is not None:
@@ -211,6 +228,9 @@ def _tuned(sysroot: SysRoot, probe: Probe) -> Dict[str, Any]:
         "version": version,
         "profile_dir": tuned_dirs(sysroot)[-1] if installed else None,
         "active": (sysroot.text("/etc/tuned/active_profile") or "").strip() or None,
+        # Whether it is there to act: started at boot, or running now.
+        "on": installed and mask(sysroot, "tuned.service") is None
+        and (enabled(sysroot, "tuned.service") is not None or sysroot.is_dir("/sys/fs/cgroup/system.slice/tuned.service")),
     }
 
 
@@ -298,7 +318,7 @@ def read_platform(sysroot: SysRoot, probe: Probe, boot: Boot, config: Rke2Config
         "kernel": kernel or None,
         "cpu_vendor": vendor,
         "python": python,
-        "boot_loader": {"kind": boot.kind, "drop_in_dir": boot.drop_in_dir, "once": boot.once},
+        "boot_loader": {"kind": boot.kind, "drop_in_dir": boot.drop_in_dir, "once": boot.once, "trial": _trial(sysroot, boot)},
         "cgroup": cgroup,
         "selinux": _selinux(sysroot),
         "features": _features(sysroot, kernel or None, "0"),
@@ -322,5 +342,6 @@ __all__ = (
     "rke2_role",
     "root_dir",
     "tuned_dirs",
+    "tuned_installed",
     "unsupported",
 )

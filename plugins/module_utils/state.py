@@ -9,7 +9,7 @@ import re
 from typing import Any, Dict, List, Mapping, Optional
 
 from ansible_collections.inferops.locality.plugins.module_utils import (
-    cpulist, irq, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_pcie, state_tasks,
+    boot_trial, cpulist, irq, knobs, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_pcie, state_tasks,
 )
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
@@ -33,7 +33,7 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = Fa
     found = Knobs()
     boot_facts = state_knobs.read_kernel(sysroot, found, boot)
     state_knobs.read_sysctls(sysroot, found, boot)
-    tuned = state_knobs.read_tuned(sysroot, found, facts["tuned"]["installed"])
+    tuned = state_knobs.read_tuned(sysroot, found, facts["tuned"]["installed"], probe)
     state_knobs.read_written(sysroot, found, boot, tuned)
     state_knobs.read_units(sysroot, found, role)
     state_knobs.read_irqbalance(sysroot, found, debian)
@@ -56,10 +56,28 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = Fa
         "softirqs": irq.read_softirqs(sysroot),
         "tasks": tasks,
         "cpu_affinity": state_tasks.read_affinity(sysroot, role),
-        "kubelet": {**_kubelet(config), "state_files": state_files},
+        "kubelet": {**_kubelet(config), "state_files": state_files, "runs": state_knobs.runs(sysroot, role)},
         "boot": boot_facts,
+        "ours": _ours(sysroot, facts["tuned"]["profile_dir"]),
         "problems": list(sysroot.problems),
     }
+
+
+def _ours(sysroot: SysRoot, profile_dir: Optional[str]) -> List[str]:
+    """Files and links of this collection that are there. The mask of irqbalance is not told from one of somebody else."""
+    paths = [
+        knobs.FILE_GRUB, knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, *knobs.FILES_MEMLOCK, knobs.FILE_IRQBALANCE, *knobs.FILES_IRQ_SERVICE,
+        *knobs.LINKS_IRQ_SERVICE, knobs.FILE_KUBELET, boot_trial.FILE_SCRIPT, boot_trial.FILE_SERVICE, boot_trial.FILE_TIMER, boot_trial.FILE_WANTS,
+        boot_trial.FILE_WATCHDOG,
+    ]
+    if profile_dir is not None:
+        paths.append(f"{profile_dir}/{knobs.TUNED_PROFILE}/tuned.conf")
+    found = [path for path in paths if sysroot.exists(path) or sysroot.readlink(path) is not None]
+    for folder in (f"/etc/{knobs.OWNER}", f"/usr/local/libexec/{knobs.OWNER}", knobs.DIR_STATE):
+        found += [f"{folder}/{name}" for name in sysroot.listdir(folder)]
+    if profile_dir is not None and (sysroot.text(knobs.FILE_TUNED_ACTIVE) or "").split() == [knobs.TUNED_PROFILE]:
+        found.append(knobs.FILE_TUNED_ACTIVE)
+    return sorted(found)
 
 
 def _nics(pci: pcie.Pci) -> List[Mapping[str, Any]]:

@@ -87,6 +87,22 @@ def read_boot(sysroot: SysRoot, debian: bool, once: bool = True) -> Boot:
     return boot
 
 
+def trial_obstacle(boot: Boot, command: bool) -> Optional[str]:
+    """Why the node cannot try an entry once, or None.
+
+    :param command: whether the node has grub-reboot or grub2-reboot.
+    """
+    if not boot.once:
+        return "the file system of /boot cannot take GRUB's note back (it has to be a plain ext4, xfs or FAT partition), so that once would be always"
+    if not boot.obeys_next_entry:
+        return f"{boot.grub_dir or '/boot/grub'}/grub.cfg does not obey next_entry"
+    if not command:
+        return "neither grub-reboot nor grub2-reboot is on this node"
+    if boot.kind == "bls" and re.fullmatch(r"\d+", boot.chosen or "") and boot.chosen != "0":
+        return "GRUB's default entry is a number, which an entry on trial could shift"
+    return None
+
+
 def _uki(sysroot: SysRoot) -> Optional[str]:
     """The file that shows that the node boots unified kernel images, or None."""
     for esp in ESP_DIRS:
@@ -250,4 +266,4 @@ def recorded(sysroot: SysRoot) -> List[str]:
         return []
 
 
-__all__ = ("BLS_DIR", "FILE_RECORD", "GRUB_D", "GRUB_DEFAULT", "GRUB_DIRS", "Boot", "grub_files", "read_boot", "recorded")
+__all__ = ("BLS_DIR", "FILE_RECORD", "GRUB_D", "GRUB_DEFAULT", "GRUB_DIRS", "Boot", "grub_files", "read_boot", "recorded", "trial_obstacle")

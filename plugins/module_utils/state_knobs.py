@@ -24,6 +24,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import cpulist, 
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError, CpuSet
 from ansible_collections.inferops.locality.plugins.module_utils.kernel_args import Arg
 from ansible_collections.inferops.locality.plugins.module_utils.platform import irqbalance_env, irqbalance_installed, tuned_dirs
+from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import KubeletArg, Rke2Config, split_argument
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import (
@@ -269,8 +270,11 @@ class Tuned:
         return next((options[name] for name in names if name in options and options[name].value), None)
 
 
-def read_tuned(sysroot: SysRoot, found: Knobs, installed: bool) -> Tuned:
-    """The active tuned profile and what of ours it sets. A profile that tuned chose itself (mode auto) is nobody's decision."""
+def read_tuned(sysroot: SysRoot, found: Knobs, installed: bool, probe: Optional[Probe] = None) -> Tuned:
+    """The active tuned profile and what of ours it sets. A profile that tuned chose itself (mode auto) is nobody's decision.
+
+    Which profile is in force only the daemon knows: it is asked where it runs.
+    """
     tuned = Tuned()
     if not installed:
         found.running["tuned.profile"] = None
@@ -287,10 +291,16 @@ def read_tuned(sysroot: SysRoot, found: Knobs, installed: bool) -> Tuned:
         return tuned
     tuned.names = (name or "").split()
     found.configure("tuned.profile", name, f"{knobs.FILE_TUNED_ACTIVE}:1" if name else None)
-    if sysroot.exists("/run/tuned"):
-        found.running["tuned.profile"] = name
-    elif not sysroot.live or sysroot.is_dir("/run"):
-        found.running["tuned.profile"] = None
+    if sysroot.is_dir("/sys/fs/cgroup/system.slice/tuned.service"):
+        answer = probe.ask("tuned-active") if probe is not None else None
+        match = re.search(r"^Current active profile: (.+)$", answer.out, re.MULTILINE) if answer is not None else None
+        if match or answer is None:
+            found.running["tuned.profile"] = " ".join(match.group(1).split()) if match else name
+        else:
+            found.running["tuned.profile"] = None
+    elif sysroot.is_dir("/sys/fs/cgroup/system.slice") or not sysroot.live:
+        # The folder /run/tuned is there after each boot, whether the daemon runs or not.
+        found.running["tuned.profile"] = name if sysroot.exists("/run/tuned") and not sysroot.is_dir("/sys/fs/cgroup/system.slice") else None
     tuned.profile = tuned_profile(sysroot, tuned_dirs(sysroot), tuned.names)
     for missing in tuned.profile.missing:
         sysroot.problem(knobs.FILE_TUNED_ACTIVE, f"names or includes profile '{missing}', which is not there")
@@ -465,14 +475,29 @@ def _memlock(sysroot: SysRoot, found: Knobs, role: Optional[str]) -> None:
         if setting.file != ours and setting.value and not (is_vendor(setting.file) and setting != last):
             found.owned("limits.memlock", setting)
     found.configure("limits.memlock", _limit(last.value) if last else None, last.source if last else None)
-    group = f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs"
-    for process in (sysroot.text(group, 2**20) or "").split():
-        if sysroot.text(f"/proc/{process}/comm", 256) == "rke2":
-            match = re.search(r"^Max locked memory\s+(\S+)\s+(\S+)", sysroot.text(f"/proc/{process}/limits", 2**16) or "", re.MULTILINE)
-            if match:
-                soft, hard = ("infinity" if part == "unlimited" else part for part in match.groups())
-                found.running["limits.memlock"] = soft if soft == hard else f"{soft}:{hard}"
-            return
+    process = unit_process(sysroot, unit)
+    if process is not None:
+        match = re.search(r"^Max locked memory\s+(\S+)\s+(\S+)", sysroot.text(f"/proc/{process}/limits", 2**16) or "", re.MULTILINE)
+        if match:
+            soft, hard = ("infinity" if part == "unlimited" else part for part in match.groups())
+            found.running["limits.memlock"] = soft if soft == hard else f"{soft}:{hard}"
+
+
+def unit_process(sysroot: SysRoot, unit: str) -> Optional[str]:
+    """The process of RKE2's unit: ``rke2``, or the first that is no shim. Shims outlive a stop of the unit, with the limits they had."""
+    processes = (sysroot.text(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", 2**20) or "").split()
+    names = {process: sysroot.text(f"/proc/{process}/comm", 256) for process in processes}
+    named = [process for process, name in names.items() if name == "rke2"]
+    others = [process for process, name in names.items() if name is not None and not name.startswith("containerd-shim")]
+    return next(iter([*named, *others]), None)
+
+
+def runs(sysroot: SysRoot, role: Optional[str]) -> Dict[str, Optional[bool]]:
+    """Whether RKE2's unit and its kubelet run; None where no cgroups can be read."""
+    if not sysroot.is_dir("/sys/fs/cgroup/system.slice"):
+        return {"unit": None, "kubelet": None}
+    units = [f"rke2-{name}.service" for name in ([role] if role else ["server", "agent"])]
+    return {"unit": any(unit_process(sysroot, unit) for unit in units), "kubelet": _kubelet_flags(sysroot, role) is not None}
 
 
 def _limit(text: str) -> str:
@@ -507,7 +532,22 @@ def read_irqbalance(sysroot: SysRoot, found: Knobs, debian: bool) -> None:
                 if entry is not None and entry.value and entry.file != knobs.FILE_IRQBALANCE:
                     found.owned("irqbalance", entry, f"{name}={entry.value}")
     if sysroot.exists("/sys/fs/cgroup/cgroup.controllers") and sysroot.is_dir("/sys/fs/cgroup/system.slice"):
-        found.running["irqbalance"] = value if sysroot.is_dir(f"/sys/fs/cgroup/system.slice/{unit}") else "disabled"
+        if not sysroot.is_dir(f"/sys/fs/cgroup/system.slice/{unit}"):
+            found.running["irqbalance"] = "disabled"
+        else:
+            given = _irqbalance_process(sysroot, unit)
+            found.running["irqbalance"] = value if given is None else _bans(sysroot, given)[0]
+
+
+def _irqbalance_process(sysroot: SysRoot, unit: str) -> Optional[Dict[str, Setting]]:
+    """The variables that the running daemon was started with; None where they cannot be read. It looks at them once."""
+    for process in (sysroot.text(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", 2**16) or "").split():
+        path = f"/proc/{process}/environ"
+        data = sysroot.data(path, 2**20)
+        if data is not None:
+            pairs = [word.decode("utf-8", "replace").partition("=") for word in data.split(b"\0")]
+            return {name: Setting(value, path, 0) for name, equals, value in pairs if equals}
+    return None
 
 
 def _irqbalance_environment(sysroot: SysRoot, file: str) -> Dict[str, Setting]:

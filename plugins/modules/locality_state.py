@@ -107,10 +107,11 @@ ansible_facts:
             boot_loader:
               description:
                 - C(kind) is one of V(grub-drop-in), V(grub-default), V(bls), V(systemd-boot) and V(unknown).
-                - C(once) tells whether the loader can try an entry once. V(null) where that cannot be told.
+                - C(once) tells whether the file system of C(/boot) can take the loader's note back. V(null) where that cannot be told.
+                - C(trial) tells whether boot arguments can be tried once on this node, and why not. V(null) below another root.
               returned: success
               type: dict
-              sample: {kind: grub-drop-in, drop_in_dir: /etc/default/grub.d, once: true}
+              sample: {kind: grub-drop-in, drop_in_dir: /etc/default/grub.d, once: true, trial: {possible: true, reason: null}}
             cgroup:
               description: V(v1), V(v2), V(hybrid) or V(null).
               returned: success
@@ -127,10 +128,10 @@ ansible_facts:
               type: dict
               sample: {config_acs: true, hugepages_per_node: true, nohz_full: true, cpufreq: true, cpuidle: true, thp: true, numa_balancing: true, iommu: true}
             tuned:
-              description: Whether tuned is installed, its version, where profiles of the operator lie, and the active profile.
+              description: Whether tuned is installed, its version, where profiles of the operator lie, the active profile, and whether it runs or will.
               returned: success
               type: dict
-              sample: {installed: false, version: null, profile_dir: null, active: null}
+              sample: {installed: false, version: null, profile_dir: null, active: null, "on": false}
             irqbalance:
               description: Whether irqbalance is installed, and the environment file its unit reads.
               returned: success
@@ -264,6 +265,11 @@ ansible_facts:
               sample:
                 cpu: {policy: static, valid: true, reason: null, format: v2, entries: 0}
                 memory: {policy: Static, valid: true, reason: null, format: v1, entries: 0}
+            runs:
+              description: Whether RKE2's unit and its kubelet run. V(null) where that cannot be read.
+              returned: success
+              type: dict
+              sample: {unit: true, kubelet: true}
         boot:
           description: The kernel's command line, secrets masked.
           returned: success
@@ -291,6 +297,12 @@ ansible_facts:
               type: list
               elements: dict
               sample: [{token: "nohz_full=", reason: "names no CPUs: nothing is isolated"}]
+        ours:
+          description: Files and links of this collection that are there.
+          returned: success
+          type: list
+          elements: str
+          sample: [/etc/sysctl.d/90-inferops-locality.conf]
         problems:
           description: Files that are there and could not be used.
           returned: success

@@ -24,7 +24,12 @@ OUTCOMES = {
     "would_write": "would be written (check mode)",
     "refused": "refused",
     "failed": "failed",
+    "removed": "taken off",
+    "would_remove": "would be taken off (check mode)",
+    "clean": "has nothing of this collection",
     "left": "left out, the rollout stopped before it",
+    "closed": "left out, its maintenance window is closed",
+    "unfinished": "not finished, the connection was lost",
     "unreachable": "not reached",
 }
 
@@ -177,6 +182,8 @@ def results(hostvars: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, dict
         outcome = variables.get("site_outcome")
         if not result:
             outcome = "unreachable"
+        elif outcome is None and variables.get("site_begun"):
+            outcome = "unfinished"
         elif outcome is None:
             outcome = "refused" if result.get("errors") else "drifting" if result.get("drifting") else "in_sync"
         result["outcome"] = outcome

@@ -108,6 +108,8 @@ def _inventory(options: argparse.Namespace) -> int:
     print("    ansible_ssh_pipelining: true")
     print("    # These nodes are there to be rebooted.")
     print("    locality_reboot_ok: true")
+    print("    # Emulated, they take their time from initramfs to systemd.")
+    print("    locality_watchdog_seconds: 180")
     return 0
 
 

@@ -100,6 +100,7 @@ OPENS_FILES = {"open", "io.open"} | {f"os.{name}" for name in ("open", "listdir"
 # sysroot reads. What writes, and what takes a link as a link, says here why it does so itself.
 OPENS_NEVERTHELESS = {
     "boot_files": {"os.open", "os.stat"},  # replaces the boot loader's files, forced to the disk
+    "host_settings": {"os.open"},  # gives files of the kernel back what they said
     "irq": {"os.open"},  # the kernel's answer to a write of an interrupt's CPUs is its errno
     "snapshot": {"os.lstat", "os.readlink"},  # copies links as links
 }

@@ -283,7 +283,8 @@ def test_a_stale_checkpoint_is_saved_and_removed(tmp_path: Path) -> None:
     assert '"policyName":"none"' in saved.read_text(encoding="utf-8")
 
 
-def test_a_running_node_is_refused_until_something_activates_what_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [(), ("--check",)], ids=["run", "check"])
+def test_a_running_node_that_needs_a_reboot_is_refused_before_anything_is_touched(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """Only reads: the play has no role that writes."""
     play = tmp_path / "play.yml"
     play.write_text(
@@ -293,10 +294,10 @@ def test_a_running_node_is_refused_until_something_activates_what_is_written(tmp
         }]),
         encoding="utf-8",
     )
-    arguments = [sys.executable, "-m", "ansible", "playbook", str(play)]
+    command = [sys.executable, "-m", "ansible", "playbook", str(play), *arguments]
     env = {"ANSIBLE_COLLECTIONS_PATH": str(playing.COLLECTIONS), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(tmp_path)}
-    refused = subprocess.run(arguments, check=False, capture_output=True, text=True, env=env)
+    refused = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
     assert refused.returncode != 0
-    assert "site.activation" in refused.stdout
-    checked = subprocess.run([*arguments, "--check"], check=False, capture_output=True, text=True, env=env)
-    assert "site.activation" not in checked.stdout
+    assert "boot.reboot_not_allowed" in refused.stdout and "set locality_reboot_ok" in refused.stdout
+    allowed = subprocess.run([*command, "-e", "locality_reboot_ok=true"], check=False, capture_output=True, text=True, env=env)
+    assert "boot.reboot_not_allowed" not in allowed.stdout

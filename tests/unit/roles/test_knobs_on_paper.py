@@ -24,13 +24,18 @@ from ansible_collections.inferops.locality.tests.unit import knob_changes, playi
 POLICY: dict[str, Any] = {
     "isolation": {"tickless": True},
     "hugepages": {"1Gi": {"0": 4, "1": 4}},
-    "host": {"max_latency_us": 20, "irqbalance": "banned"},
+    "host": {"max_latency_us": 20},
     "irq": {"queues": 4, "rps": True},
     "pcie": {"iommu": "pt", "acs_off": ["0000:15:01.0", "0000:17:00.0"], "justification": "GPU to NIC", "owner": "platform team", "force": True},
 }
 
-# Only where tuned is installed.
+# Beside irqbalance no interrupts are placed.
+BANNED: dict[str, Any] = {"host": {"irqbalance": "banned"}, "irq": {"devices": []}}
+
+# Only where tuned is installed and on.
 TUNED = ("tuned.profile",)
+# Only where irqbalance stays.
+BANS = ("irqbalance",)
 
 
 # Only on machines with more than eight NUMA nodes.
@@ -57,30 +62,33 @@ class Node:
 
 @pytest.fixture(scope="module")
 def converged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Node]:
-    """Nodes that site.yml brought to their plan: one without tuned, one with it, one with ten NUMA nodes."""
+    """Nodes that site.yml brought to their plan: one without tuned, one with it, one with ten NUMA nodes, one that keeps irqbalance."""
     folder = tmp_path_factory.mktemp("nodes")
     roots = {}
-    for name in ("plain", "tuned", "large"):
+    for name in ("plain", "tuned", "large", "banned"):
         description = _description()
         if name == "large":
             description["numa"].update({str(node): {"memory": "16Gi", "cpus": "none"} for node in range(2, 10)})
         if name == "tuned":
             description["files"]["/usr/sbin/tuned"] = ""
             description["dirs"] += ["/etc/tuned/profiles", "/usr/lib/tuned/profiles"]
+            description["links"]["/etc/systemd/system/multi-user.target.wants/tuned.service"] = "/usr/lib/systemd/system/tuned.service"
         paper.build(description, folder / name)
         roots[name] = folder / name
-    run = playing.play("site", inventory=playing.write_inventory(folder / "inventory", roots, {"locality_policy": POLICY}))
+    inventory = playing.write_inventory(folder / "inventory", roots, {"locality_policy": POLICY}, {"banned": {"locality_policy": BANNED}})
+    run = playing.play("site", inventory=inventory)
     assert run.rc == 0, run.text
     nodes = {}
     for name, root in roots.items():
         seen = state.read_state(SysRoot(str(root)))
-        made = plan.make_plan(topology.read_topology(SysRoot(str(root))).to_facts(), seen["platform"], POLICY)
-        made["knobs"]["runtime.version"] = runtime.build()[1]
+        policy, version = (BANNED, None) if name == "banned" else (POLICY, runtime.build()[1])
+        made = plan.make_plan(topology.read_topology(SysRoot(str(root))).to_facts(), seen["platform"], policy)
+        made["knobs"]["runtime.version"] = version
         nodes[name] = Node(root, made)
     return nodes
 
 
-@pytest.mark.parametrize("name", ["plain", "tuned", "large"])
+@pytest.mark.parametrize("name", ["plain", "tuned", "large", "banned"])
 def test_what_the_roles_write_is_read_back_as_planned(converged: dict[str, Node], name: str) -> None:
     node = converged[name]
     assert playing.drifting(node.root, node.plan) == []
@@ -127,7 +135,7 @@ def test_every_side_that_a_lab_node_has_is_changed_in_the_lab() -> None:
 
 @pytest.mark.parametrize("knob", JUDGED)
 def test_an_audit_names_the_knob_that_was_changed_and_no_other(converged: dict[str, Node], tmp_path: Path, knob: str) -> None:
-    node = converged["tuned" if knob in TUNED else "large" if knob in LARGE else "plain"]
+    node = converged["tuned" if knob in TUNED else "large" if knob in LARGE else "banned" if knob in BANS else "plain"]
     assert knob in node.plan["knobs"], "the policy of this test does not set the knob"
     root = tmp_path / "node"
     _copy(node.root, root)
@@ -141,17 +149,18 @@ def _copy(root: Path, target: Path) -> None:
 
 
 OURS = (
-    knobs.FILE_GRUB, knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE,
+    knobs.FILE_GRUB, knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0],
     knobs.FILE_IRQ, *knobs.FILES_IRQ_SERVICE, knobs.FILE_KUBELET,
 )
 
 
-@pytest.mark.parametrize("path", OURS)
+@pytest.mark.parametrize("path", [*OURS, knobs.FILE_IRQBALANCE])
 def test_every_file_says_whose_it_is_and_how_to_remove_it(converged: dict[str, Node], path: str) -> None:
-    text = (converged["plain"].root / path[1:]).read_text(encoding="utf-8")
+    root = converged["banned" if path == knobs.FILE_IRQBALANCE else "plain"].root
+    text = (root / path[1:]).read_text(encoding="utf-8")
     assert "inferops.locality" in text
     assert "emove by hand: delete this file" in text
-    assert (converged["plain"].root / path[1:]).stat().st_mode & 0o777 == 0o644
+    assert (root / path[1:]).stat().st_mode & 0o777 == 0o644
 
 
 def test_the_kubelets_arguments_are_texts_for_yaml_too(converged: dict[str, Node]) -> None:
@@ -195,7 +204,7 @@ def test_what_the_plan_no_longer_has_loses_its_file(converged: dict[str, Node], 
     assert run.rc == 0, run.text
     gone = sorted(set(before) - set(playing.contents(root)))
     assert gone == sorted((
-        *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE, knobs.FILE_IRQ, knobs.FILE_RUNTIME,
+        *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE_MASK, knobs.FILE_IRQ, knobs.FILE_RUNTIME, knobs.FILE_HOST_SAVED,
         *knobs.FILES_IRQ_SERVICE, *knobs.LINKS_IRQ_SERVICE,
     ))
     assert playing.play("audit", inventory=inventory).rc == 0

@@ -111,6 +111,36 @@ def test_a_side_that_could_not_be_read_is_not_in_sync(knob: str) -> None:
     assert entry_of(report, knob)["reason"] == f"{side} could not be read"
 
 
+def _without_kubelet(state: Dict[str, Any], unit: bool) -> Dict[str, Any]:
+    running = {knob: value for knob, value in state["running"].items() if not knob.startswith("kubelet.")}
+    return {**state, "running": running, "kubelet": {**state.get("kubelet", {}), "runs": {"unit": unit, "kubelet": False}}}
+
+
+def test_where_no_kubelet_runs_what_it_will_be_given_is_judged() -> None:
+    plan = made()
+    state = _without_kubelet(in_sync(plan), True)
+    report = drift.compare(plan, state)
+    assert out_of_sync(report) == []
+    assert ("kubelet.not_running", "note") in found(report) or ("note", "kubelet.not_running") in found(report)
+    state["configured"]["kubelet.cpu_manager_policy"] = {"value": "none", "source": None}
+    report = drift.compare(plan, state)
+    assert out_of_sync(report) == ["kubelet.cpu_manager_policy"]
+    # RKE2 runs and would have to start it.
+    assert entry_of(report, "kubelet.cpu_manager_policy")["needs"] == "restart"
+
+
+def test_what_does_not_run_need_not_be_restarted() -> None:
+    plan = made()
+    state = _without_kubelet(in_sync(plan), False)
+    del state["running"]["limits.memlock"]
+    for knob in ("limits.memlock", "kubelet.cpu_manager_policy"):
+        state["configured"][knob] = {"value": None, "source": None}
+    report = drift.compare(plan, state)
+    assert [(knob, entry_of(report, knob)["needs"]) for knob in out_of_sync(report)] == [
+        ("limits.memlock", "live"), ("kubelet.cpu_manager_policy", "live"),
+    ]
+
+
 def test_below_another_root_only_what_is_written_is_judged() -> None:
     state = in_sync(EVERYTHING)
     state["running"] = {}

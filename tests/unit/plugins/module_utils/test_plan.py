@@ -715,6 +715,26 @@ def test_what_the_platform_lacks_is_a_note_or_an_error() -> None:
     assert errors(made) == ["platform.no_irqbalance", "platform.no_tuned"]
 
 
+@pytest.mark.parametrize("irqbalance, devices, refused", [
+    ("enabled", ["nic"], True), ("banned", ["nic"], True), ("disabled", ["nic"], False), ("banned", [], False), ("enabled", [], False),
+    ("banned", ["gpu"], False),
+])
+def test_irqbalance_and_placed_interrupts_exclude_each_other(irqbalance: str, devices: list[str], refused: bool) -> None:
+    here = ({"address": "0000:01:00.0", "kind": "nic", "numa_node": 0, "path": []},)
+    machine = TrueMachine(regular(cores=2).cores, {0: 64 * GIB, 1: 64 * GIB}, devices=here)
+    made = make(machine, {"host": {"irqbalance": irqbalance}, "irq": {"devices": devices}})
+    assert ("irqbalance.against_irq_devices" in errors(made)) == refused
+
+
+@pytest.mark.parametrize("on, parent, wanted, finding", [
+    (True, None, True, None), (False, None, False, ("platform.tuned_off", "note")), (False, "throughput-performance", False, ("platform.tuned_off", "error")),
+])
+def test_a_tuned_that_is_off_stays_off(on: bool, parent: Any, wanted: bool, finding: Any) -> None:
+    made = make(regular(cores=2), {"host": {"tuned_parent": parent}}, tuned={"installed": True, "on": on})
+    assert ("tuned.profile" in made["knobs"]) == wanted
+    assert [(item["id"], item["severity"]) for item in made["findings"] if item["id"].startswith("platform.tuned")] == ([finding] if finding else [])
+
+
 def test_a_ban_list_is_written_and_noted() -> None:
     made = make(regular(cores=2), {"host": {"irqbalance": "banned"}})
     assert made["knobs"]["irqbalance"] == "banned:1,3,5,7"

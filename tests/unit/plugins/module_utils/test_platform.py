@@ -124,7 +124,7 @@ def test_an_image(tmp_path: Path) -> None:
     )
     found = facts(root)
     assert found["supported"], found["unsupported_reason"]
-    assert found["boot_loader"] == {"kind": "grub-drop-in", "drop_in_dir": "/etc/default/grub.d", "once": True}
+    assert found["boot_loader"] == {"kind": "grub-drop-in", "drop_in_dir": "/etc/default/grub.d", "once": True, "trial": {"possible": None, "reason": None}}
     assert found["python"] == "3.13"
     assert found["cpu_vendor"] == "AuthenticAMD"
     assert found["cgroup"] == "v2"

@@ -11,7 +11,7 @@ import os
 import time
 import zipfile
 from pathlib import Path
-from typing import Any, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -381,6 +381,49 @@ RUNNING: list[tuple[str, str, dict[str, Any], Any]] = [
         "8388608:infinity",
     ),
     (
+        "memlock of a process of another name, beside a shim of before",
+        "limits.memlock",
+        {
+            "/etc/systemd/system/multi-user.target.wants/rke2-agent.service": "",
+            "/sys/fs/cgroup/system.slice/rke2-agent.service/cgroup.procs": "7\n9\n",
+            "/proc/7/comm": "containerd-shim\n",
+            "/proc/9/comm": "sleep\n",
+            "/proc/9/limits": "Limit   Soft   Hard   Units\nMax locked memory   unlimited   unlimited   bytes\n",
+        },
+        "infinity",
+    ),
+    (
+        "irqbalance with a list it was started with, not that of its file",
+        "irqbalance",
+        {
+            "/usr/lib/systemd/system/irqbalance.service": "", "/sys/fs/cgroup/cgroup.controllers": "",
+            knobs.FILE_IRQBALANCE: "[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2-7",
+            "/sys/fs/cgroup/system.slice/irqbalance.service/cgroup.procs": "5\n",
+            "/proc/5/environ": b"HOME=/\0IRQBALANCE_BANNED_CPULIST=4-7\0",
+        },
+        "banned:4-7",
+    ),
+    (
+        "irqbalance that was started without its new list",
+        "irqbalance",
+        {
+            "/usr/lib/systemd/system/irqbalance.service": "", "/sys/fs/cgroup/cgroup.controllers": "",
+            knobs.FILE_IRQBALANCE: "[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2-7",
+            "/sys/fs/cgroup/system.slice/irqbalance.service/cgroup.procs": "5\n",
+            "/proc/5/environ": b"HOME=/\0",
+        },
+        "enabled",
+    ),
+    (
+        "tuned off, with the folder that each boot makes",
+        "tuned.profile",
+        {
+            "/usr/sbin/tuned": "", "/etc/tuned/active_profile": "inferops-locality\n", "/run/tuned/x": "", "/sys/fs/cgroup/system.slice/x": "",
+            "/usr/lib/tuned/inferops-locality/tuned.conf": "[main]",
+        },
+        None,
+    ),
+    (
         "irqbalance off",
         "irqbalance",
         {"/usr/sbin/irqbalance": "", "/sys/fs/cgroup/cgroup.controllers": "", "/sys/fs/cgroup/system.slice/x": ""},
@@ -411,6 +454,43 @@ RUNNING: list[tuple[str, str, dict[str, Any], Any]] = [
 def test_running(tmp_path: Path, name: str, knob: str, files: dict, value: Any) -> None:
     state = read_state(build(tmp_path, files))
     assert state["running"][knob] == value, state["problems"]
+
+
+@pytest.mark.parametrize("said, value", [
+    ("Current active profile: inferops-locality\n", "inferops-locality"), ("Current active profile: balanced powersave\n", "balanced powersave"),
+    ("No current active profile.\n", None),
+])
+def test_the_daemon_says_which_profile_is_in_force(tmp_path: Path, said: str, value: Optional[str]) -> None:
+    answer = {"argv": ["tuned-adm", "active"], "rc": 0, "stdout": said, "stderr": ""}
+    state = read_state(build(tmp_path, {
+        "/usr/sbin/tuned": "", "/etc/tuned/active_profile": "inferops-locality\n", "/usr/lib/tuned/inferops-locality/tuned.conf": "[main]",
+        "/sys/fs/cgroup/system.slice/tuned.service/cgroup.procs": "4\n", "/.locality/probe/tuned-active.json": json.dumps(answer),
+    }))
+    assert state["running"]["tuned.profile"] == value
+    assert state["platform"]["tuned"]["on"]
+
+
+@pytest.mark.parametrize("procs, runs", [
+    ("", {"unit": False, "kubelet": False}), ("7\n", {"unit": True, "kubelet": False}), ("7\n8\n", {"unit": True, "kubelet": True}),
+    ("9\n", {"unit": False, "kubelet": False}),
+])
+def test_whether_rke2_and_its_kubelet_run(tmp_path: Path, procs: str, runs: Dict[str, bool]) -> None:
+    state = read_state(build(tmp_path, {
+        "/etc/systemd/system/multi-user.target.wants/rke2-agent.service": "",
+        "/sys/fs/cgroup/system.slice/rke2-agent.service/cgroup.procs": procs,
+        "/proc/7/comm": "rke2\n", "/proc/8/comm": "kubelet\n", "/proc/8/cmdline": b"kubelet\0--v=2\0", "/proc/9/comm": "containerd-shim\n",
+    }))
+    assert state["kubelet"]["runs"] == runs
+
+
+def test_what_is_ours_on_a_node(tmp_path: Path) -> None:
+    ours = [
+        knobs.FILE_SYSCTL, knobs.FILES_SLICES[0], knobs.FILE_RUNTIME, knobs.FILE_HOST_SAVED, f"/etc/{knobs.OWNER}/boot-trial.cfg", knobs.FILE_TUNED_ACTIVE,
+        f"/etc/tuned/{knobs.TUNED_PROFILE}/tuned.conf",
+    ]
+    texts = {knobs.FILE_TUNED_ACTIVE: f"{knobs.TUNED_PROFILE}\n"}
+    others = {"/usr/sbin/tuned": "", "/etc/sysctl.d/99-other.conf": "", "/etc/systemd/system/init.scope.d/other.conf": ""}
+    assert read_state(build(tmp_path, {**{path: texts.get(path, "") for path in ours}, **others}))["ours"] == sorted(ours)
 
 
 def test_a_knob_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
@@ -922,7 +1002,7 @@ GARBAGE: dict[str, bytes] = {
 def test_garbled_files_are_problems_not_errors(tmp_path: Path, kind: str) -> None:
     state = read_state(build(tmp_path, dict.fromkeys(READ, GARBAGE[kind])))
     json.dumps(state)
-    assert set(state) == {"platform", "running", "configured", "foreign", "irqs", "softirqs", "kubelet", "boot", "problems"}
+    assert set(state) == {"platform", "running", "configured", "foreign", "irqs", "softirqs", "kubelet", "boot", "ours", "problems"}
     if kind == "not UTF-8":
         assert len(state["problems"]) > 20
 

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What forbids to disturb a running node, beside what is wrong with it or its plan: said before anything is touched."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
+from ansible_collections.inferops.locality.plugins.plugin_utils import report
+
+
+def findings(  # noqa: PLR0913
+    result: Mapping[str, Any], state: Mapping[str, Any], *, layers: Sequence[str], reboot_ok: bool, allow_no_fallback: bool, cluster: bool,
+) -> list[dict[str, str]]:
+    """Findings of a running node that drifts; none for one in sync.
+
+    :param result: what the role observe found: ``plan``, ``drifting``.
+    :param state: ``ansible_facts.locality_state``.
+    :param layers: those that the run brings to their plan.
+    :param cluster: the node belongs to a cluster, whose API this version does not speak.
+    """
+    found = findings_m.Findings()
+    entries = list(result.get("drifting") or [])
+    _reboot(entries, result, state, reboot_ok, allow_no_fallback, found)
+    disturbing = [entry["knob"] for entry in entries if entry["needs"] != "live"]
+    if disturbing and cluster:
+        found.error(
+            "site.cluster",
+            f"locality_kubeconfig is set, and {', '.join(disturbing)} cannot be mended without disturbing pods: this version neither locks, cordons nor drains",
+            "drain the node by hand and run with -e '{\"locality_kubeconfig\": null}'",
+        )
+    elif disturbing:
+        found.note("site.no_cluster", "locality_kubeconfig is not set: the node is disturbed without lock, cordon and drain")
+    if "kubelet" in layers and any(entry["knob"].startswith("kubelet.") for entry in entries):
+        _state_files(state, result.get("plan") or {}, found)
+    return found.sorted()
+
+
+def removal(state: Mapping[str, Any], *, reboot_required: bool, reboot_ok: bool, cluster: bool) -> list[dict[str, str]]:
+    """Findings of a running node from which everything is to be taken off.
+
+    :param reboot_required: boot arguments of ours are in force.
+    """
+    found = findings_m.Findings()
+    if reboot_required and not reboot_ok:
+        found.error(
+            "boot.reboot_not_allowed", "boot arguments of this collection are in force, and only a reboot ends that",
+            "set locality_reboot_ok: true where the node may be rebooted",
+        )
+    if cluster and state.get("ours"):
+        found.error(
+            "site.cluster", "locality_kubeconfig is set: this version neither locks, cordons nor drains",
+            "drain the node by hand and run with -e '{\"locality_kubeconfig\": null}'",
+        )
+    # Without our arguments the kubelet has its own defaults.
+    _state_files(state, {"knobs": {"kubelet.state_files": "consistent"}}, found)
+    return found.sorted()
+
+
+def _reboot(
+    entries: Sequence[Mapping[str, Any]], result: Mapping[str, Any], state: Mapping[str, Any], allowed: bool, no_fallback: bool, found: findings_m.Findings,
+) -> None:
+    reboots = [entry for entry in entries if entry["needs"] == "reboot"]
+    if not reboots:
+        return
+    if not allowed:
+        found.error(
+            "boot.reboot_not_allowed",
+            f"{', '.join(entry['knob'] for entry in reboots)} cannot be mended without a reboot, and locality_reboot_ok is not set",
+            "set locality_reboot_ok: true where the node may be rebooted",
+        )
+    trial = ((state.get("platform") or {}).get("boot_loader") or {}).get("trial") or {}
+    # Arguments that every boot has already are not tried: then only what runs differs.
+    fresh = (result.get("plan") or {}).get("kernel_args") and any("configured" in (entry.get("reason") or "") for entry in reboots)
+    if fresh and trial.get("possible") is False and not no_fallback:
+        found.error(
+            "boot.no_fallback",
+            f"new boot arguments cannot be tried once on this node, so that one that does not boot stays down: {trial.get('reason')}",
+            "put /boot on a plain ext4, xfs or FAT partition, or set locality_allow_no_fallback: true where somebody can get at its console",
+        )
+
+
+def _state_files(state: Mapping[str, Any], plan: Mapping[str, Any], found: findings_m.Findings) -> None:
+    for item in report.stale_files(state, plan):
+        found.error(
+            "site.state_files",
+            f"the kubelet would not start with {item['file']} ({item['reason']}), and this version does not remove it from a running node",
+            "drain the node, stop RKE2, remove the file by hand, and run again before RKE2 starts",
+        )
+
+
+__all__ = ("findings", "removal")

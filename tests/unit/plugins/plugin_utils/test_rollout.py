@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What forbids to disturb a running node is said before anything is touched, all of it at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.inferops.locality.plugins.plugin_utils import report, rollout
+
+PLAN = {"kernel_args": ["irqaffinity=0-1"], "knobs": {"kubelet.state_files": "consistent", "kubelet.cpu_manager_policy": "static"}}
+ARGUMENT = {"knob": "kernel.irqaffinity", "needs": "reboot", "reason": "running differs; configured differs"}
+PAGES = {"knob": "kernel.hugepages", "needs": "reboot", "reason": "running differs: pages of 2Mi"}
+LIMIT = {"knob": "limits.memlock", "needs": "restart", "reason": "running differs"}
+POLICY = {"knob": "kubelet.cpu_manager_policy", "needs": "restart", "reason": "configured differs"}
+SYSCTL = {"knob": "vm.swappiness", "needs": "live", "reason": "running differs"}
+WRITTEN = {"knob": "kernel.irqaffinity", "needs": "live", "reason": "configured differs"}
+
+NO_TRIAL = {"platform": {"boot_loader": {"trial": {"possible": False, "reason": "/boot is on btrfs"}}}}
+TRIAL = {"platform": {"boot_loader": {"trial": {"possible": True, "reason": None}}}}
+STALE = {**TRIAL, "kubelet": {"state_files": {"cpu": {
+    "file": "/var/lib/kubelet/cpu_manager_state", "exists": True, "format": "v1", "policy": "none", "valid": True, "reason": None,
+}}}}
+
+# Name: drifting entries, state, what is allowed, the ids of the errors.
+CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, bool], list[str]]] = {
+    "in sync": ([], NO_TRIAL, {"cluster": True}, []),
+    "live": ([SYSCTL, WRITTEN], NO_TRIAL, {"cluster": True}, []),
+    "a reboot": ([ARGUMENT, SYSCTL], TRIAL, {}, ["boot.reboot_not_allowed"]),
+    "an allowed reboot": ([ARGUMENT], TRIAL, {"reboot_ok": True}, []),
+    "no way back": ([ARGUMENT], NO_TRIAL, {"reboot_ok": True}, ["boot.no_fallback"]),
+    "no way back, allowed": ([ARGUMENT], NO_TRIAL, {"reboot_ok": True, "allow_no_fallback": True}, []),
+    "nobody knows whether there is a way back": ([ARGUMENT], {}, {"reboot_ok": True}, []),
+    "nothing new to try": ([PAGES], NO_TRIAL, {"reboot_ok": True}, []),
+    "a restart needs no reboot": ([LIMIT], NO_TRIAL, {}, []),
+    "a node of a cluster": ([LIMIT], TRIAL, {"cluster": True}, ["site.cluster"]),
+    "checkpoint files": ([POLICY], STALE, {}, ["site.state_files"]),
+    "checkpoint files, no kubelet layer": ([LIMIT], STALE, {}, []),
+    "all at once": (
+        [ARGUMENT, POLICY], {**STALE, **NO_TRIAL}, {"cluster": True}, ["boot.reboot_not_allowed", "boot.no_fallback", "site.cluster", "site.state_files"],
+    ),
+}
+
+
+def findings(entries: list[dict[str, Any]], state: dict[str, Any], **allowed: bool) -> list[dict[str, str]]:
+    return rollout.findings(
+        {"plan": PLAN, "drifting": entries}, state, layers=report.LAYERS,
+        **{"reboot_ok": False, "allow_no_fallback": False, "cluster": False, **allowed},
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_errors(name: str) -> None:
+    entries, state, allowed, ids = CASES[name]
+    assert [item["id"] for item in findings(entries, state, **allowed) if item["severity"] == "error"] == ids
+
+
+@pytest.mark.parametrize("id, text", [
+    ("boot.reboot_not_allowed", "kernel.irqaffinity"), ("boot.no_fallback", "/boot is on btrfs"), ("site.cluster", "kubelet.cpu_manager_policy"),
+    ("site.state_files", "/var/lib/kubelet/cpu_manager_state"),
+])
+def test_each_names_what_is_in_the_way_and_what_to_do(id: str, text: str) -> None:
+    entries, state, allowed, _ids = CASES["all at once"]
+    finding = next(item for item in findings(entries, state, **allowed) if item["id"] == id)
+    assert text in finding["message"] and finding["hint"]
+
+
+def test_without_a_cluster_the_summary_says_what_is_left_out() -> None:
+    assert [(item["id"], item["severity"]) for item in findings([LIMIT], TRIAL)] == [("site.no_cluster", "note")]
+    assert findings([SYSCTL], TRIAL) == []
+
+
+@pytest.mark.parametrize("state, given, ids", [
+    ({"ours": []}, {"cluster": True}, []),
+    ({"ours": ["/etc/x"]}, {}, []),
+    ({"ours": ["/etc/x"]}, {"cluster": True}, ["site.cluster"]),
+    ({"ours": ["/etc/x"]}, {"reboot_required": True}, ["boot.reboot_not_allowed"]),
+    ({"ours": ["/etc/x"]}, {"reboot_required": True, "reboot_ok": True}, []),
+    ({**STALE, "kubelet": {"state_files": {"cpu": {**STALE["kubelet"]["state_files"]["cpu"], "policy": "static"}}}}, {}, ["site.state_files"]),
+    (STALE, {}, []),
+])
+def test_what_forbids_to_take_everything_off(state: dict[str, Any], given: dict[str, bool], ids: list[str]) -> None:
+    found = rollout.removal(state, **{"reboot_required": False, "reboot_ok": False, "cluster": False, **given})
+    assert [item["id"] for item in found] == ids
