@@ -249,7 +249,9 @@ def node_lines(host: str, result: Mapping[str, Any]) -> list[str]:
             rows = [[pair["gpu"], pair["nic"] or "no NIC", pair["relation"] or "unknown"] for pair in pairs]
             row("GPU, its NIC", _table(rows, ""))
             row("far from NICs", [", ".join(capacity["gpus_far_from_nics"]) or "none"])
-    if result["outcome"] != "unreachable":
+    row("files of ours", result.get("ours") or [])
+    # A rollback has no plan to drift from.
+    if result["outcome"] != "unreachable" and "ours" not in result:
         before = result["before"]
         title = "drift before" if result["outcome"] == "written" else "drift"
         row(title, [f"{need}: {', '.join(names)}" for need, names in cost(before).items()] or ["none"])
