@@ -13,6 +13,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequ
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
+from ansible_collections.inferops.locality.plugins.module_utils import irq
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
 from ansible_collections.inferops.locality.plugins.module_utils import pcie_knobs
 from ansible_collections.inferops.locality.plugins.module_utils import plan as plan_m
@@ -100,8 +101,9 @@ def _equal(knob: str, wanted: Any, found: Any, side: str, ours: bool) -> Tuple[b
         found = {} if found is None else found
         if not isinstance(found, Mapping):
             return False, ""
-        # A device all of whose interrupts belong to the kernel, or that has none yet, has nothing to be placed.
-        unread = [] if knob == "irq.affinity" and side == "running" else [device for device in wanted if device not in found]
+        # A device all of whose interrupts belong to the kernel, or that has none yet, has nothing to be placed; packets to
+        # send of one with a single queue have nothing to be steered to.
+        unread = [] if knob in ("irq.affinity", "nic.xps") and side == "running" else [device for device in wanted if device not in found]
         other = [device for device in wanted if device in found and _as_cpus(wanted[device]) != _as_cpus(found[device])]
         # In our own file a device that the plan does not name is a leftover.
         extra = [device for device in found if device not in wanted and not _unset(found[device])] if side == "configured" else []
@@ -227,6 +229,8 @@ def compare(  # noqa: PLR0917
             entry = _entry(knob, None, sides, ["configured"], source, ours, live, idle)
             entry["reason"] = "written earlier, no longer in the plan"
             entries.append(entry)
+    if live:
+        entries += _softirq_share(plan, state)
     drifted = [entry for entry in entries if entry["class"] == "managed" and not entry["in_sync"]]
     needs = max((entry["needs"] for entry in drifted), key=knobs.NEEDS.index, default=None)
     _foreign(state, wanted, adopt, found)
@@ -237,6 +241,31 @@ def compare(  # noqa: PLR0917
         if "leaves the root" in str(problem.get("reason")):
             found.error("root.escape", f"{problem.get('file')}: {problem.get('reason')}", "remove the link, or give the node's real root")
     return {"entries": entries, "summary": {"needs": needs, "count": len(drifted)}, "findings": found.sorted()}
+
+
+def _softirq_share(plan: Mapping[str, Any], state: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    """The entry of ``irq.softirq_share``, whose value is ``{share: 0..1, counted, seconds}``; none where nothing was counted.
+
+    It depends on the load, so no plan wants anything of it.
+    """
+    softirqs = _mapping(state.get("softirqs"), "state.softirqs")
+    counts = _mapping(softirqs.get("net_rx"), "state.softirqs.net_rx")
+    try:
+        housekeeping = cpulist.from_list(str(plan.get("housekeeping_cpus") or ""))
+    except cpulist.CpuListError as error:
+        raise DriftError(f"plan: {error}") from error
+    try:
+        share = irq.softirq_share(counts, housekeeping)
+    except (TypeError, ValueError) as error:
+        raise DriftError(f"state.softirqs.net_rx: {error}") from error
+    if share is None:
+        return []
+    total, seconds = sum(counts.values()), softirqs.get("seconds")
+    value = {"share": round(share, 4), "counted": total, "seconds": seconds}
+    entry = _entry(knobs.KNOBS["irq.softirq_share"], None, {"running": value}, (), None, False, True)
+    when = f"in {seconds:g} s" if seconds else "since the boot (locality_softirq_interval: 10 counts 10 s instead)"
+    entry["reason"] = f"{share:.1%} of {total} receive softirqs were on housekeeping CPUs {when}"
+    return [entry]
 
 
 # -- other owners

@@ -130,7 +130,7 @@ def parse_softirqs(text: str) -> Dict[str, Dict[int, int]]:
 
 
 def read_softirqs(sysroot: SysRoot) -> Dict[str, Dict[str, int]]:
-    """``{"net_rx": {"0": n, …}, "net_tx": …}``; both empty where the kernel does not say."""
+    """``{"net_rx": {"0": n, …}, "net_tx": …}`` since the boot; both empty where the kernel does not say."""
     rows = parse_softirqs(sysroot.text("/proc/softirqs") or "")
     return {name: {str(cpu): count for cpu, count in rows.get(name.upper(), {}).items()} for name in ("net_rx", "net_tx")}
 
@@ -146,6 +146,14 @@ def softirq_share(delta: Mapping[str, int], cpus: CpuSet) -> Optional[float]:
     return sum(count for cpu, count in delta.items() if int(cpu) in cpus) / total if total else None
 
 
+def count_softirqs(sysroot: SysRoot, seconds: float, pause: Callable[[float], None] = time.sleep) -> Dict[str, Dict[str, int]]:
+    """As :func:`read_softirqs`, but what was counted in an interval."""
+    before = read_softirqs(sysroot)
+    pause(seconds)
+    after = read_softirqs(sysroot)
+    return {name: softirq_delta(before[name], after[name]) for name in after}
+
+
 def sample_softirqs(sysroot: SysRoot, seconds: float, cpus: Optional[CpuSet] = None, pause: Callable[[float], None] = time.sleep) -> Dict[str, Any]:
     """What softirqs of the network did in an interval.
 
@@ -153,10 +161,7 @@ def sample_softirqs(sysroot: SysRoot, seconds: float, cpus: Optional[CpuSet] = N
     :returns: ``{seconds, net_rx: {cpu: count}, net_tx: {cpu: count}, cpus: list|None, share: 0..1|None}``; CPUs that counted
         nothing are left out.
     """
-    before = read_softirqs(sysroot)
-    pause(seconds)
-    after = read_softirqs(sysroot)
-    counted = {name: softirq_delta(before[name], after[name]) for name in after}
+    counted = count_softirqs(sysroot, seconds, pause)
     return {
         "seconds": seconds,
         **{name: {cpu: count for cpu, count in counts.items() if count} for name, counts in counted.items()},
@@ -251,11 +256,13 @@ def read_irqs(sysroot: SysRoot, devices: Iterable[Mapping[str, Any]]) -> List[Di
 
     :returns: ``{irq, device, queue, asked, effective, affinity_hint, managed}``. ``queue`` is None for an interrupt that
         carries no data; lists are canonical texts or None where the file is absent; ``effective`` of an interrupt that was
-        never started is empty. ``managed`` is True where the kernel shows it (6.12 and later: the mask is not writable) or has
-        told it to a write since this boot (older kernels tell nobody else), else None.
+        never started is empty. ``managed``, whether the kernel alone places it: from 6.12 on the mask of such an interrupt is
+        not writable, and of others it is. Older kernels tell only who writes: True if it was told to a write since this boot,
+        else None.
     """
     entries: List[Dict[str, Any]] = []
     known = read_runtime(sysroot)["managed"]
+    shown = False
     for device in devices:
         address = str(device["address"])
         numbers = device_irqs(sysroot, address)
@@ -263,11 +270,21 @@ def read_irqs(sysroot: SysRoot, devices: Iterable[Mapping[str, Any]]) -> List[Di
         queues = queue_numbers(names)
         for number in sorted(numbers, key=lambda irq: _order(queues[irq], irq)):
             entry = {"irq": number, "device": address, "queue": queues[number], **_affinity(sysroot, number)}
+            # A kernel that shows it of one, whatever its number: distributions bring such changes back.
+            shown = shown or entry["managed"] is True
             # The number alone may have gone to another device since.
             if names[number] and known.get(str(number)) == names[number]:
                 entry["managed"] = True
             entries.append(entry)
+    if _version(sysroot) >= (6, 12) or shown:
+        for entry in entries:
+            if entry["managed"] is None and entry["asked"] is not None:
+                entry["managed"] = False
     return entries
+
+
+def _version(sysroot: SysRoot) -> Tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", sysroot.text("/proc/sys/kernel/osrelease") or "")[:2])
 
 
 def _order(queue: Optional[int], irq: int) -> Tuple[bool, int, int]:
@@ -413,6 +430,12 @@ def skew(results: Iterable[Mapping[str, Any]], cpus: CpuSet) -> Optional[str]:
         return None
     busiest = min(cpu for cpu, count in queues.items() if count == most)
     return f"{most} of {total} queues are on CPU {busiest}, of {len(cpus)} CPUs that they may use"
+
+
+def without_vectors(results: Sequence[Mapping[str, Any]]) -> Optional[str]:
+    """Words about how many interrupts of one device its CPUs have room for, or None where that is all of them."""
+    without = sum(entry["verdict"] == "no_vectors" for entry in results)
+    return f"have vectors for {len(results) - without} of its {len(results)} interrupts: give it fewer queues or more CPUs" if without else None
 
 
 def verdict(
@@ -653,10 +676,12 @@ def steer(
     """Set receive (``rps``) or transmit (``xps``) packet steering of all queues of an interface; no CPUs turn it off.
 
     :param each: queues that get other CPUs than the rest.
-    :returns: ``{interface, kind, wanted, changed: [queue], errno: {queue: name}}``.
+    :returns: ``{interface, kind, wanted, changed: [queue], errno: {queue: name}, cut: {queue: list}}``; of the queues in ``cut``
+        the kernel took other CPUs than it was given: of those for receiving it keeps none that the boot arguments isolate
+        (net/core/net-sysfs.c).
     """
     write = write or writer(sysroot)
-    result: Dict[str, Any] = {"interface": interface, "kind": kind, "wanted": cpulist.to_list(cpus), "changed": [], "errno": {}}
+    result: Dict[str, Any] = {"interface": interface, "kind": kind, "wanted": cpulist.to_list(cpus), "changed": [], "errno": {}, "cut": {}}
     for queue, present in read_steering(sysroot, interface, kind).items():
         mine = (each or {}).get(queue, cpus)
         path = f"/sys/class/net/{interface}/queues/{queue}/{kind}_cpus"
@@ -667,6 +692,11 @@ def steer(
                 write(path, cpulist.to_mask(mine))
             except OSError as error:
                 result["errno"][queue] = errno.errorcode.get(error.errno or 0, str(error.errno))
+                continue
+            taken = sysroot.cpu_mask(path)
+            if taken is not None and taken != mine:
+                result["cut"][queue] = cpulist.to_list(taken)
+            if taken == present:
                 continue
         result["changed"].append(queue)
     return result
@@ -730,8 +760,8 @@ def _configured(data: Any) -> Dict[str, Any]:
 
 
 __all__ = (
-    "CONFIGURED", "DEFAULT", "IN_SYNC", "Interrupt", "RUNTIME", "STRATEGIES", "VERDICTS", "apply", "cpu_order", "device_irqs", "discard",
+    "CONFIGURED", "DEFAULT", "IN_SYNC", "Interrupt", "RUNTIME", "STRATEGIES", "VERDICTS", "apply", "count_softirqs", "cpu_order", "device_irqs", "discard",
     "handlers", "interfaces", "is_address", "learn", "locked", "nearest", "numa_node", "parse_interrupts", "parse_softirqs", "pci_address", "place",
     "put_default", "queue_numbers", "read_configured", "read_cores", "read_default", "read_irqs", "read_nearest", "read_runtime",
-    "read_softirqs", "read_steering", "sample_softirqs", "skew", "softirq_delta", "softirq_share", "steer", "store", "verdict", "writer",
+    "read_softirqs", "read_steering", "sample_softirqs", "skew", "softirq_delta", "softirq_share", "steer", "store", "verdict", "without_vectors", "writer",
 )

@@ -201,6 +201,7 @@ def _steering(
             if result["changed"]:
                 done.append(f"{address} {name}: {kind} of {len(result['changed'])} queues")
             failed += [f"{address} {name}: {kind} of {queue} stays: {code}" for queue, code in result["errno"].items()]
+            failed += [f"{address} {name}: {kind} of {queue}: the kernel took '{taken}'" for queue, taken in result["cut"].items()]
 
 
 __all__ = ("SAVED", "SavedError", "originals", "read", "restore", "take")

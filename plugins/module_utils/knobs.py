@@ -214,10 +214,14 @@ _ALL: Tuple[Knob, ...] = (
         "systemd.unit(5), udev(7)",
         sides=("configured",), files=FILES_IRQ_SERVICE,
     ),
-    _irq("nic.queues", "Number of queues of a NIC.", "ethtool -l"),
+    _irq("nic.queues", "Number of queues of a NIC; with irq.queues: fitted as many as it has housekeeping CPUs.", "ethtool -l"),
     _irq("nic.rps", "CPUs of receive packet steering.", "Documentation/networking/scaling.rst"),
     _irq("nic.xps", "CPUs of transmit packet steering.", "Documentation/networking/scaling.rst"),
-    _reported("irq.softirq_share", "irq", "Share of NET_RX that housekeeping CPUs do.", "/proc/softirqs"),
+    _reported(
+        "irq.softirq_share", "irq",
+        "Share of NET_RX that housekeeping CPUs do, since the boot or over locality_softirq_interval seconds.",
+        "/proc/softirqs",
+    ),
     _reported(
         "pcie.acs", "pcie",
         "ACS redirects (RR, CR, EC) of the bridges above GPUs, NICs and NVMe; judged on those that pcie.acs_off names, wanted off.",

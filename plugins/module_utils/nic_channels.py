@@ -11,6 +11,7 @@ from __future__ import annotations
 import array
 import errno
 import fcntl
+import re
 import socket
 import struct
 from dataclasses import dataclass, replace
@@ -65,14 +66,27 @@ def get(interface: str, ioctl: Ioctl = _kernel) -> Optional[Channels]:
     return Channels(*_CHANNELS.unpack(data.tobytes())[1:])
 
 
+_LINES = re.compile(r"^(RX|TX|Other|Combined):\s+(\d+|n/a)\s*$", re.MULTILINE)
+
+
+def parse(text: str) -> Optional[Channels]:
+    """Channels as ``ethtool -l`` prints them; None where it printed none. What it does not know of a driver is 0."""
+    found = [0 if value == "n/a" else int(value) for _name, value in _LINES.findall(text)]
+    return Channels(*found) if len(found) == 8 else None
+
+
+def most(present: Channels) -> int:
+    """How many queues the interface can have."""
+    return present.max_combined or min(present.max_rx, present.max_tx)
+
+
 def wanted(present: Channels, queues: int) -> Channels:
     """The channels with this number of queues: combined ones where the driver has them, else receive and transmit.
 
     :raises ValueError: the interface cannot have as many.
     """
-    most = present.max_combined or min(present.max_rx, present.max_tx)
-    if queues > most:
-        raise ValueError(f"{queues} queues are wanted and {most} are possible")
+    if queues > most(present):
+        raise ValueError(f"{queues} queues are wanted and {most(present)} are possible")
     if present.max_combined:
         return replace(present, combined=queues, rx=0 if present.rx and present.combined == 0 else present.rx)
     return replace(present, rx=queues, tx=queues)
@@ -92,4 +106,4 @@ def put(interface: str, channels: Channels, ioctl: Ioctl = _kernel) -> None:
     _call(interface, array.array("B", _CHANNELS.pack(_SET, *values)), ioctl)
 
 
-__all__ = ("Channels", "get", "put", "wanted", "with_counts")
+__all__ = ("Channels", "get", "most", "parse", "put", "wanted", "with_counts")

@@ -1032,7 +1032,7 @@ def make_plan(
     _option_findings(machine, checked["kubelet"], minor, len(topology.get("sockets") or []), found)
     _platform_findings(platform, args, found)
 
-    irqs = _irqs(machine, checked["irq"], housekeeping, found, wanted)
+    irqs = _irqs(machine, checked["irq"], housekeeping, platform, found, wanted)
     if runtime_version is not None:
         wanted["runtime.version"] = runtime_version if irqs else None
     if irqs and str(wanted.get("irqbalance") or "disabled") != "disabled":
@@ -1069,6 +1069,7 @@ def _irqs(
     machine: Machine,
     irq: Mapping[str, Any],
     housekeeping: FrozenSet[int],
+    platform: Mapping[str, Any],
     found: findings_m.Findings,
     wanted: Dict[str, Any],
 ) -> List[Dict[str, str]]:
@@ -1085,22 +1086,60 @@ def _irqs(
         if str(device["address"]) in irq["devices"] or (device.get("kind") in irq["devices"] and not device.get("physfn")):
             chosen.append(device)
     lists = {str(device["address"]): cpulist.to_list(_irq_cpus(machine, device, housekeeping)) for device in chosen}
-    nics = [str(device["address"]) for device in chosen if device.get("kind") == "nic"]
+    # One that was handed to a virtual machine has no interface, and so no queues to set.
+    nics = [str(device["address"]) for device in chosen if device.get("kind") == "nic" and device.get("interfaces") != []]
     wanted["irq.affinity"] = lists
     wanted["irq.default_affinity"] = cpulist.to_list(housekeeping)
-    if irq["queues"] is not None and irq["queues"] > len(machine.online):
-        # drivers refuse more channels than CPUs, and at boot there is nobody to read that
-        found.error(
-            "irq.too_many_queues",
-            f"irq.queues: found {irq['queues']}, wanted at most {len(machine.online)}, the number of online CPUs",
-            "lower irq.queues, or leave it out to keep the driver's number",
-        )
-    elif irq["queues"] is not None:
-        wanted["nic.queues"] = dict.fromkeys(nics, irq["queues"])
+    if irq["queues"] is not None:
+        queues = _queues(irq["queues"], {address: lists[address] for address in nics}, len(machine.online), platform, found)
+        if queues is not None:
+            wanted["nic.queues"] = queues
     if irq["rps"]:
         wanted["nic.rps"] = {address: lists[address] for address in nics}
         wanted["nic.xps"] = {address: lists[address] for address in nics}
     return [{"device": address, "cpus": cpus} for address, cpus in lists.items()]
+
+
+def _queues(
+    asked: Any,
+    lists: Mapping[str, str],
+    online: int,
+    platform: Mapping[str, Any],
+    found: findings_m.Findings,
+) -> Optional[Dict[str, int]]:
+    """Queues of each NIC; None where as many cannot be had.
+
+    Fitted ones are as many as the CPUs that the NIC's interrupts go to, those of its own NUMA node if they can, so that no CPU
+    serves two queues of it; and no more than its driver can have.
+
+    :param lists: CPUs of the interrupts of each NIC. :param online: number of online CPUs.
+    """
+    limits = platform.get("nic_queues") or {}
+    unset = [address for address in lists if address in limits and not limits[address]]
+    most = {address: limits.get(address) for address in lists if address not in unset}
+    if unset:
+        found.note("irq.no_queue_setting", f"irq.queues: the number of queues of {', '.join(unset)} cannot be set (driver), so it is left as it is")
+    if asked == policy_m.FITTED:
+        unknown = [address for address, limit in most.items() if limit is None]
+        if unknown:
+            found.note(
+                "irq.queues_unknown",
+                f"irq.queues: how many queues {', '.join(unknown)} can have could not be read; if it is fewer than planned, activation fails there",
+            )
+        fitted = {address: max(1, len(cpulist.from_list(lists[address]))) for address in most}
+        return {address: count if most[address] is None else min(count, int(most[address] or 1)) for address, count in fitted.items()}
+    # Drivers refuse more channels than CPUs, or than they can have, and at boot there is nobody to read that.
+    short = {address: int(limit) for address, limit in most.items() if limit is not None and limit < asked}
+    if asked > online or short:
+        bounds = [f"{online}, the number of online CPUs"] if asked > online else []
+        bounds += [f"{limit} for {address}" for address, limit in short.items()]
+        found.error(
+            "irq.too_many_queues",
+            f"irq.queues: found {asked}, wanted at most {', '.join(bounds)}",
+            f"lower irq.queues, set it to {policy_m.FITTED}, or leave it out to keep the driver's number",
+        )
+        return None
+    return dict.fromkeys(most, asked)
 
 
 def _numa_nodes(machine: Machine, housekeeping: FrozenSet[int], memory: _Memory) -> List[Dict[str, Any]]:

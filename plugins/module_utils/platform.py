@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import platform as running_python
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ansible_collections.inferops.locality.plugins.module_utils import nic_channels
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot, trial_obstacle
@@ -296,8 +297,36 @@ def root_dir(config: Rke2Config) -> str:
     return values[-1] if values else DEFAULT_ROOT_DIR
 
 
-def read_platform(sysroot: SysRoot, probe: Probe, boot: Boot, config: Rke2Config) -> Dict[str, Any]:
-    """The ``platform`` part of ``locality_state``. Never raises."""
+def _nic_queues(sysroot: SysRoot, probe: Probe, nics: Sequence[Mapping[str, Any]]) -> Dict[str, Optional[int]]:
+    """Most queues of each NIC; None where its driver has no such setting. One that does not say is left out."""
+    found: Dict[str, Optional[int]] = {}
+    for device in nics:
+        known: List[Optional[int]] = []
+        for name in device["interfaces"]:
+            answer = probe.ask("ethtool-channels", interface=name)
+            channels = None
+            if answer is not None:
+                channels = nic_channels.parse(answer.out) if answer.rc == 0 else None
+                if channels is None and "not supported" not in answer.err:
+                    continue
+            elif sysroot.live:
+                try:
+                    channels = nic_channels.get(name)
+                except OSError:
+                    continue
+            else:
+                continue
+            known.append(nic_channels.most(channels) or None if channels is not None else None)
+        if known:
+            found[str(device["address"])] = None if None in known else min(number for number in known if number is not None)
+    return found
+
+
+def read_platform(sysroot: SysRoot, probe: Probe, boot: Boot, config: Rke2Config, nics: Sequence[Mapping[str, Any]] = ()) -> Dict[str, Any]:
+    """The ``platform`` part of ``locality_state``. Never raises.
+
+    :param nics: ``{address, interfaces: [names]}`` of the node's NICs.
+    """
     release = os_release(sysroot)
     kernel = sysroot.text("/proc/sys/kernel/osrelease")
     vendor, hypervisor = _cpuinfo(sysroot)
@@ -324,6 +353,7 @@ def read_platform(sysroot: SysRoot, probe: Probe, boot: Boot, config: Rke2Config
         "features": _features(sysroot, kernel or None, "0"),
         "tuned": _tuned(sysroot, probe),
         "irqbalance": {"installed": irqbalance, "env_file": irqbalance_env(sysroot, is_debian(release)) if irqbalance else None},
+        "nic_queues": _nic_queues(sysroot, probe, nics),
         "rke2": _rke2(sysroot, probe, config),
         "virtualization": _virtualization(sysroot, probe, hypervisor),
     }

@@ -41,6 +41,8 @@ _LABEL_VALUE = rf"^({_LABEL_NAME})?(?!\n)$"
 
 # More than the interrupts a PCI device can have (MSI-X: 2048) is a slip of the pen on any machine.
 MOST_QUEUES = 2048
+# The word for as many queues as a NIC has housekeeping CPUs.
+FITTED = "fitted"
 
 # Formats are named in the schemas as JSON schema allows; what they mean is in _format below.
 _QUANTITY = {"type": ["string", "integer"], "format": "quantity"}
@@ -155,7 +157,7 @@ POLICY_SCHEMA: Dict[str, Any] = {
                         items={"type": "string", "pattern": rf"^(nic|rdma|nvme|gpu|accelerator|{_PCI_ADDRESS})$"},
                     ),
                     "strategy": _default("spread", type="string", enum=["spread", "mask"]),
-                    "queues": _default(None, type=["integer", "null"], minimum=1, maximum=MOST_QUEUES),
+                    "queues": _default(None, type=["integer", "string", "null"], minimum=1, maximum=MOST_QUEUES, pattern=f"^{FITTED}$"),
                     "rps": _default(False, **_BOOL),
                 }
             ),
@@ -447,6 +449,7 @@ _LABEL_RULE = "up to 63 letters, digits, '-', '_' and '.', a letter or digit at 
 _KEY_PATTERNS = {_LABEL_KEY: f"a label key: {_LABEL_RULE}, with an optional DNS name and '/' before it"}
 
 _PATTERNS = {
+    f"^{FITTED}$": f"a number of queues, or {FITTED}: as many as the NIC has housekeeping CPUs",
     _LABEL_VALUE: f"a label value: empty, or {_LABEL_RULE}",
     POLICY_SCHEMA["properties"]["kubelet"]["properties"]["taints"]["items"]["pattern"]: "a taint such as key=value:NoSchedule",
     POLICY_SCHEMA["properties"]["irq"]["properties"]["devices"]["items"][
@@ -522,6 +525,7 @@ def normalise_policy(policy: Any) -> Dict[str, Any]:
 __all__ = (
     "CHASSIS_SCHEMA",
     "CPU_MANAGER_OPTIONS",
+    "FITTED",
     "POLICY_SCHEMA",
     "PROFILES",
     "PolicyError",

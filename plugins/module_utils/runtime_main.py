@@ -262,9 +262,9 @@ def _interrupts(sysroot: SysRoot, device: Dict[str, Any], check: bool, report: R
         report.did(line)
     else:
         report.lines.append(line)
-    if counts["no_vectors"]:
-        fit = len(results) - counts["no_vectors"]
-        report.stands(address, f"{address}: the CPUs have vectors for {fit} of its {len(results)} interrupts: give it fewer queues")
+    words = irq.without_vectors(results)
+    if words:
+        report.stands(address, f"{address}: CPUs '{device['cpus']}' {words}")
     if not check:
         try:
             irq.learn(sysroot, results)
@@ -288,6 +288,9 @@ def _steering(sysroot: SysRoot, device: Dict[str, Any], check: bool, report: Rep
                 report.did(f"{address} {name}: {kind} of {len(result['changed'])} queues set to '{device[kind]}'")
             for queue, code in result["errno"].items():
                 report.stands(address, f"{address} {name}: {kind} of {queue} stays: {code}")
+                good = False
+            for queue, taken in result["cut"].items():
+                report.stands(address, f"{address} {name}: {kind} of {queue}: the kernel took '{taken}' of '{device[kind]}'")
                 good = False
     return good
 

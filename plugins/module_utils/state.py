@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Optional
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ansible_collections.inferops.locality.plugins.module_utils import (
-    boot_trial, cpulist, irq, knobs, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_pcie, state_tasks,
+    boot_trial, cpulist, irq, irq_targets, knobs, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_pcie, state_tasks,
 )
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
@@ -18,17 +19,23 @@ from ansible_collections.inferops.locality.plugins.module_utils.state_knobs impo
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 
-def read_state(sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = False) -> Dict[str, Any]:
+def read_state(
+    sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = False, softirq_interval: float = 0, pause: Callable[[float], None] = time.sleep,
+) -> Dict[str, Any]:
     """The facts of ``locality_state``. Never raises for what a node holds; what could not be used is in ``problems``.
 
     :param watch: watch the threads of a running node for under a second, if it has isolated CPUs; no file tells what they do.
+    :param softirq_interval: seconds over which softirqs are counted, on the live node; 0 for the counts since its boot.
     """
     probe = probe or Probe(sysroot)
     config = rke2_config.read(sysroot)
     release = platform.os_release(sysroot)
     debian = platform.is_debian(release)
     boot = state_boot.read_boot(sysroot, debian)
-    facts = platform.read_platform(sysroot, probe, boot, config)
+    nodes = sum(1 for name in sysroot.listdir("/sys/devices/system/node") if re.fullmatch(r"node\d+", name))
+    pci = pcie.read_pci(sysroot, nodes or None)
+    devices = _devices(pci)
+    facts = platform.read_platform(sysroot, probe, boot, config, [device for device in devices if device["kind"] in ("nic", "rdma")])
     role = facts["rke2"]["role"]
     found = Knobs()
     boot_facts = state_knobs.read_kernel(sysroot, found, boot)
@@ -37,12 +44,10 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = Fa
     state_knobs.read_written(sysroot, found, boot, tuned)
     state_knobs.read_units(sysroot, found, role)
     state_knobs.read_irqbalance(sysroot, found, debian)
-    nodes = sum(1 for name in sysroot.listdir("/sys/devices/system/node") if re.fullmatch(r"node\d+", name))
-    pci = pcie.read_pci(sysroot, nodes or None)
     facts["pcie_ports"] = state_pcie.ports(pci)
     facts["guests"] = state_pcie.guests(sysroot)
     state_pcie.read_pcie(sysroot, found, pci, facts["kernel"], probe)
-    irqs = state_knobs.read_interrupts(sysroot, found, _nics(pci))
+    irqs = state_knobs.read_interrupts(sysroot, found, devices)
     state_knobs.read_kubelet(sysroot, found, config, role, facts["rke2"]["data_dir"])
     state_knobs.read_runtime(sysroot, found)
     tasks = state_tasks.look(sysroot) if watch and sysroot.live else None
@@ -53,7 +58,7 @@ def read_state(sysroot: SysRoot, probe: Optional[Probe] = None, watch: bool = Fa
         "configured": dict(sorted(found.configured.items())),
         "foreign": sorted(found.foreign, key=lambda entry: (entry["knob"], entry["file"], entry["line"] or 0, entry["value"])),
         "irqs": irqs,
-        "softirqs": irq.read_softirqs(sysroot),
+        "softirqs": _softirqs(sysroot, softirq_interval, pause),
         "tasks": tasks,
         "cpu_affinity": state_tasks.read_affinity(sysroot, role),
         "kubelet": {**_kubelet(config), "state_files": state_files, "runs": state_knobs.runs(sysroot, role)},
@@ -80,11 +85,19 @@ def _ours(sysroot: SysRoot, profile_dir: Optional[str]) -> List[str]:
     return sorted(found)
 
 
-def _nics(pci: pcie.Pci) -> List[Mapping[str, Any]]:
+def _devices(pci: pcie.Pci) -> List[Mapping[str, Any]]:
+    """Devices whose interrupts may be placed."""
     return [
-        {"address": device.address, "interfaces": [interface.name for interface in device.interfaces]}
-        for device in pci.devices if device.kind in ("nic", "rdma")
+        {"address": device.address, "kind": device.kind, "interfaces": [interface.name for interface in device.interfaces]}
+        for device in pci.devices if device.kind in irq_targets.CLASSES
     ]
+
+
+def _softirqs(sysroot: SysRoot, interval: float, pause: Callable[[float], None]) -> Dict[str, Any]:
+    # below another root nothing counts
+    if interval > 0 and sysroot.live:
+        return {**irq.count_softirqs(sysroot, interval, pause), "seconds": interval}
+    return {**irq.read_softirqs(sysroot), "seconds": None}
 
 
 def _kubelet(config: Rke2Config) -> Dict[str, Any]:

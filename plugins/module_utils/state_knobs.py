@@ -577,12 +577,13 @@ def _bans(sysroot: SysRoot, settings: Mapping[str, Setting]) -> Tuple[str, Optio
 
 
 def read_interrupts(sysroot: SysRoot, found: Knobs, devices: Sequence[Mapping[str, Any]]) -> List[Dict[str, Any]]:
-    """Interrupts, queues and packet steering of NICs, and of whatever else our file names.
+    """Interrupts, queues and packet steering of devices, and of whatever else our file names.
 
     ``irq.affinity`` of a device is the list its file gives if every interrupt is where that file places it (or will be at its
-    next firing); otherwise the CPUs that are really asked for.
+    next firing); otherwise the CPUs that are really asked for. ``nic.rps`` and ``nic.xps`` of a device are a list if all its queues
+    have that one (an empty one: off), else ``mixed: …``; one that has nothing to be steered is left out.
 
-    :param devices: ``{address, interfaces: [names]}`` of the node's NICs.
+    :param devices: ``{address, interfaces: [names]}`` of the node's devices with interrupts.
     """
     configured = irq.read_configured(sysroot)
     entries = {entry["address"]: entry for entry in (configured or {}).get("devices", [])}
@@ -616,16 +617,15 @@ def read_interrupts(sysroot: SysRoot, found: Knobs, devices: Sequence[Mapping[st
     steering: Dict[str, Dict[str, str]] = {"rps": {}, "xps": {}}
     for device in wanted:
         for name in device["interfaces"][:1]:
-            base = f"/sys/class/net/{name}/queues"
-            names = sysroot.listdir(base)
-            received = [queue for queue in names if queue.startswith("rx-")]
+            received = [queue for queue in sysroot.listdir(f"/sys/class/net/{name}/queues") if queue.startswith("rx-")]
             if received:
                 queues[device["address"]] = len(received)
-            for kind, prefix in (("rps", "rx-"), ("xps", "tx-")):
-                masks = [sysroot.cpu_mask(f"{base}/{queue}/{kind}_cpus") for queue in names if queue.startswith(prefix)]
-                cpus = frozenset().union(*(each for each in masks if each))
-                if cpus:
-                    steering[kind][device["address"]] = cpulist.to_list(cpus)
+        for kind, values in steering.items():
+            lists = {cpulist.to_list(cpus) for name in device["interfaces"] for cpus in irq.read_steering(sysroot, name, kind).values()}
+            if len(lists) > 1:
+                values[device["address"]] = "mixed: " + "; ".join(text or "off" for text in sorted(lists))
+            elif lists:
+                values[device["address"]] = lists.pop()
     if sysroot.is_dir("/sys/class/net"):
         found.running["nic.queues"] = queues or None
         found.running["nic.rps"] = steering["rps"] or None

@@ -75,7 +75,8 @@ attributes:
 notes:
   - Interrupts that the kernel manages itself (most of those of NVMe and RAID controllers) cannot be moved and are no failure.
     Kernels from 6.12 on say so before anyone writes (C(EPERM) then), older ones only to who writes (C(EIO)). On those, an
-    interrupt that differs in check mode can turn out to be managed.
+    interrupt that differs in check mode can turn out to be managed. The boot argument C(isolcpus=managed_irq) keeps them off isolated
+    CPUs where the kernel can, and so do fewer queues.
   - Fails if an interrupt is V(refused), V(no_vectors) or V(differs) afterwards. The others have been moved, the result tells which.
 author:
   - The inferops.locality authors (@inferops)
@@ -262,10 +263,9 @@ class _Run:
             words = None if self.check else irq.skew(mine, cpulist.from_list(device["cpus"]))
             if words:
                 self.module.warn(f"{device['address']}: {words}; strategy 'spread' makes it even")
-            without = sum(entry["verdict"] == "no_vectors" for entry in mine)
-            if without:
-                self.module.warn(f"{device['address']}: CPUs {device['cpus']} have vectors for {len(mine) - without} of its {len(mine)} interrupts: "
-                                 "give it fewer queues or more CPUs")
+            words = irq.without_vectors(mine)
+            if words:
+                self.module.warn(f"{device['address']}: CPUs {device['cpus']} {words}")
 
     def restored(self) -> None:
         module, sysroot = self.module, self.sysroot

@@ -27,6 +27,13 @@ options:
       - Symbolic links are followed below it only.
     type: path
     default: /
+  softirq_interval:
+    description:
+      - Seconds over which RV(ansible_facts.locality_state.softirqs) is counted, and by which the module takes longer. With V(0) it is what was
+        counted since the boot, which hides what was changed since.
+      - Ignored below another root than V(/), where nothing counts.
+    type: float
+    default: 0
 attributes:
   check_mode:
     support: full
@@ -149,6 +156,13 @@ ansible_facts:
                 kubelet_root_dir: /var/lib/kubelet
                 node_name: gpu-node-1
                 units: [rke2-agent.service]
+            nic_queues:
+              description:
+                - PCI address to the most queues that the NIC can have; V(null) where its driver has no such setting. A NIC that does not say is
+                  left out.
+              returned: success
+              type: dict
+              sample: {"0000:18:00.0": 63, "0000:3d:00.0": null}
             virtualization:
               description: Hypervisor as C(systemd-detect-virt) names it, V(none) on hardware, V(null) where that cannot be told.
               returned: success
@@ -200,16 +214,21 @@ ansible_facts:
           elements: dict
           sample: [{knob: vm.swappiness, file: /etc/sysctl.d/99-tuning.conf, line: 4, value: "10"}]
         irqs:
-          description: Interrupts of NICs, and of other devices that the collection places. Lists are CPU lists.
+          description:
+            - Interrupts of NICs, NVMe drives, GPUs and accelerators, and of other devices that the collection places. Lists are CPU lists.
+            - C(managed) tells whether the kernel alone places an interrupt. Linux from 6.12 on tells for all; older ones tell only who tries
+              to move it, so there it is V(null) for an interrupt that nobody tried to move since the boot.
           returned: success
           type: list
           elements: dict
-          sample: [{irq: 120, device: "0000:18:00.0", queue: 0, asked: "0", effective: "0", affinity_hint: null, managed: null}]
+          sample: [{irq: 120, device: "0000:18:00.0", queue: 0, asked: "0", effective: "0", affinity_hint: null, managed: false}]
         softirqs:
-          description: Counters of C(NET_RX) and C(NET_TX) by CPU. They wrap at 32 bits.
+          description:
+            - Softirqs C(NET_RX) and C(NET_TX) by CPU, those of an interval of C(seconds). With V(null) there they are counters since the boot,
+              which wrap at 32 bits.
           returned: success
           type: dict
-          sample: {net_rx: {"0": 1207, "1": 33}, net_tx: {"0": 12, "1": 0}}
+          sample: {net_rx: {"0": 1207, "1": 33}, net_tx: {"0": 12, "1": 0}, seconds: 10.0}
         tasks:
           description:
             - What the threads on isolated CPUs do, in cgroups that were busy. V(null) below another root and where it cannot be told.
@@ -319,11 +338,15 @@ from ansible_collections.inferops.locality.plugins.module_utils.sysroot import S
 
 def main() -> None:
     """Read and return."""
-    module = AnsibleModule(argument_spec={"root": {"type": "path", "default": "/"}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"root": {"type": "path", "default": "/"}, "softirq_interval": {"type": "float", "default": 0}}, supports_check_mode=True)
+    interval = module.params["softirq_interval"]
+    if not 0 <= interval <= 3600:
+        module.fail_json(msg=f"softirq_interval: found {interval:g}, wanted 0 to 3600 seconds")
     sysroot = SysRoot(module.params["root"])
     if not sysroot.is_dir("/"):
         module.fail_json(msg=f"root: found '{module.params['root']}', wanted a directory that can be read")
-    module.exit_json(changed=False, ansible_facts={"locality_state": read_state(sysroot, watch=True)})
+    module.exit_json(changed=False, ansible_facts={"locality_state": read_state(sysroot, watch=True, softirq_interval=interval)})
 
 
 if __name__ == "__main__":

@@ -233,6 +233,7 @@ PLATFORM: Dict[str, Any] = {
     },
     "tuned": {"installed": False, "version": None, "profile_dir": None, "active": None},
     "irqbalance": {"installed": True, "env_file": "/etc/default/irqbalance"},
+    "nic_queues": {},
     "rke2": {"role": "agent", "version": "v1.33.5+rke2r1", "minor": 33},
     "virtualization": None,
 }
@@ -276,5 +277,8 @@ def policies(draw: st.DrawFn, machine: TrueMachine, fitting: bool = False) -> Di
         "hugepages": hugepages,
         "memory": {"system_reserved": draw(size), "kube_reserved": draw(size), "eviction_hard": draw(size)},
         "host": {"irqbalance": draw(st.sampled_from(("disabled", "enabled", "banned", None)))},
-        "irq": {"devices": draw(st.sampled_from((["nic"], ["nic", "nvme"], [], ["rdma", "nic"]))), "rps": draw(st.booleans())},
+        "irq": {
+            "devices": draw(st.sampled_from((["nic"], ["nic", "nvme"], [], ["rdma", "nic"]))), "rps": draw(st.booleans()),
+            "queues": draw(st.sampled_from((None, "fitted"))),
+        },
     }

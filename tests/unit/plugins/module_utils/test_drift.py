@@ -70,6 +70,23 @@ def test_a_node_like_its_plan_needs_nothing() -> None:
     assert {entry["reason"] for entry in report["entries"]} == {None}
 
 
+@pytest.mark.parametrize(("softirqs", "share", "words"), [
+    ({"net_rx": {"0": 60, "1": 1, "2": 38, "3": 1}, "net_tx": {}, "seconds": 10.0}, 0.98, "98.0% of 100 receive softirqs were on housekeeping CPUs in 10 s"),
+    ({"net_rx": {"0": 1, "1": 3}, "net_tx": {}, "seconds": None}, 0.25, "25.0% of 4 receive softirqs were on housekeeping CPUs since the boot"),
+    # A CPU that is offline now has counted too.
+    ({"net_rx": {"0": 1, "77": 1}, "net_tx": {}, "seconds": 0.5}, 0.5, "in 0.5 s"),
+    ({"net_rx": {"0": 0}, "net_tx": {}, "seconds": 10.0}, None, ""),
+    ({"net_rx": {}, "net_tx": {}}, None, ""),
+])
+def test_share_of_receive_softirqs_is_reported_and_blocks_nothing(softirqs: Dict[str, Any], share: Any, words: str) -> None:
+    report = drift.compare(EVERYTHING, {**in_sync(EVERYTHING), "softirqs": softirqs})
+    entries = [entry for entry in report["entries"] if entry["knob"] == "irq.softirq_share"]
+    assert [entry["running"]["share"] for entry in entries] == ([] if share is None else [share])
+    assert all(words in entry["reason"] and entry["class"] == "reported" and entry["in_sync"] for entry in entries)
+    assert report["summary"] == {"needs": None, "count": 0}
+    assert not any(entry["knob"] == "irq.softirq_share" for entry in drift.compare(EVERYTHING, {"softirqs": softirqs}, live=False)["entries"])
+
+
 MANAGED = sorted(id for id in EVERYTHING["knobs"] if knobs.KNOBS[id].klass == "managed")
 
 
@@ -188,6 +205,11 @@ EQUAL = [
     ("nic.queues", {"0000:01:00.0": 2}, False),
     ("nic.rps", None, False),
     ("nic.rps", {"0000:01:00.0": "0,4", "0000:81:00.0": "6,2"}, True),
+    ("nic.rps", {"0000:01:00.0": "0,4", "0000:81:00.0": ""}, False),
+    ("nic.rps", {"0000:01:00.0": "0,4", "0000:81:00.0": "mixed: 6,2; off"}, False),
+    # A device with one queue has no file for it.
+    ("nic.xps", {"0000:01:00.0": "0,4"}, True),
+    ("nic.xps", {"0000:01:00.0": "0,4", "0000:81:00.0": "6"}, False),
     ("kernel.isolcpus", "domain,managed_irq,1,3,5,7", False),
 ]
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.inferops.locality.plugins.module_utils import irq
-from ansible_collections.inferops.locality.plugins.module_utils.cpulist import from_list
+from ansible_collections.inferops.locality.plugins.module_utils.cpulist import from_list, from_mask, to_mask
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper
 from ansible_collections.inferops.locality.tests.unit.paper_kernel import Kernel
@@ -147,7 +147,7 @@ def test_interrupts_of_a_device_in_queue_order(machine: SysRoot) -> None:
         ("01.0", 65, 0), ("01.0", 66, 1), ("01.0", 67, 2), ("01.0", 68, 3), ("01.0", 64, None),
         ("03.0", 73, 0), ("03.0", 74, 0), ("03.0", 75, 1), ("03.0", 76, 1), ("03.0", 72, None),
     ]
-    assert entries[0] == {"irq": 65, "device": "0000:00:01.0", "queue": 0, "asked": "1", "effective": "1", "affinity_hint": None, "managed": None}
+    assert entries[0] == {"irq": 65, "device": "0000:00:01.0", "queue": 0, "asked": "1", "effective": "1", "affinity_hint": None, "managed": False}
     assert machine.problems == []
 
 
@@ -157,8 +157,24 @@ def test_numbers_sort_as_numbers(tmp_path: Path) -> None:
     assert [entry["queue"] for entry in read(SysRoot(str(tmp_path / "node")), "0000:00:01.0")] == [*range(12), None]
 
 
-def test_interrupts_the_kernel_manages_are_seen(machine: SysRoot) -> None:
-    assert [(entry["queue"], entry["managed"]) for entry in read(machine, "0000:00:02.0")] == [(1, True), (2, True), (None, None)]
+@pytest.mark.parametrize("kernel, device, known, shown", [
+    # From 6.12 on the mode of the mask tells, of every interrupt.
+    ("6.12.57+deb13-amd64", "0000:00:02.0", [], [True, True, False]),
+    ("6.12.57+deb13-amd64", "0000:00:01.0", [], [False] * 5),
+    # An older one that shows it all the same.
+    ("5.14.0-570.el9", "0000:00:02.0", [], [True, True, False]),
+    # Of others only those are known that refused a write in this boot.
+    ("6.1.0-40-amd64", "0000:00:01.0", [], [None] * 5),
+    ("6.1.0-40-amd64", "0000:00:01.0", [66], [None, True, None, None, None]),
+    (None, "0000:00:01.0", [], [None] * 5),
+])
+def test_interrupts_the_kernel_manages(machine: SysRoot, root: Path, kernel: Optional[str], device: str, known: list, shown: list) -> None:
+    release = root / "proc/sys/kernel/osrelease"
+    release.unlink(missing_ok=True)
+    if kernel is not None:
+        release.write_text(kernel + "\n")
+    irq.learn(machine, [{"irq": number, "errno": "EIO", "verdict": "managed"} for number in known])
+    assert [entry["managed"] for entry in read(SysRoot(str(root)), device)] == shown
 
 
 def test_device_without_msi_has_none(machine: SysRoot) -> None:
@@ -334,11 +350,21 @@ def test_link_out_of_the_root_is_not_written(machine: SysRoot, root: Path, tmp_p
 def test_steering_masks(machine: SysRoot, root: Path) -> None:
     kernel = Kernel(root)
     result = irq.steer(machine, "eth0", "rps", from_list("0,4"), write=kernel.write)
-    assert result == {"interface": "eth0", "kind": "rps", "wanted": "0,4", "changed": ["rx-0", "rx-1", "rx-2", "rx-3"], "errno": {}}
+    assert result == {"interface": "eth0", "kind": "rps", "wanted": "0,4", "changed": ["rx-0", "rx-1", "rx-2", "rx-3"], "errno": {}, "cut": {}}
     assert kernel.writes[0] == ("/sys/class/net/eth0/queues/rx-0/rps_cpus", "00000011")
     assert irq.steer(SysRoot(str(root)), "eth0", "rps", from_list("0,4"), write=kernel.write)["changed"] == []
     assert irq.steer(machine, "eth0", "xps", from_list("0"), check=True, write=kernel.write)["changed"] == ["tx-0", "tx-1", "tx-2", "tx-3"]
     assert len(kernel.writes) == 4
+
+
+def test_steering_that_the_kernel_cuts_is_told(machine: SysRoot, root: Path) -> None:
+    """Of CPUs that the boot arguments isolate the kernel keeps none, and says nothing."""
+    def write(path: str, text: str) -> None:
+        (root / path[1:]).write_text(to_mask(from_mask(text) - {4}) + "\n")
+
+    assert irq.steer(machine, "eth0", "rps", from_list("0,4"), write=write)["cut"] == dict.fromkeys(("rx-0", "rx-1", "rx-2", "rx-3"), "0")
+    again = irq.steer(machine, "eth0", "rps", from_list("0,4"), write=write)
+    assert (again["changed"], sorted(again["cut"])) == ([], ["rx-0", "rx-1", "rx-2", "rx-3"])
 
 
 # -- configured

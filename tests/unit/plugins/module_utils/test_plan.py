@@ -764,6 +764,54 @@ def test_queues_and_packet_steering() -> None:
     assert "nic.rps" not in make(machine)["knobs"]
 
 
+FAR, NEAR0, NEAR1, LOST = "0000:03:00.0", "0000:01:00.0", "0000:81:00.0", "0000:05:00.0"
+
+# (housekeeping, most queues of each NIC, queues planned, findings)
+FITTED = [
+    # The CPUs of the NIC's own NUMA node; all of them where its NUMA node is unknown; the nearest where its own has none.
+    ({"cores_per_numa_node": 1}, {NEAR0: 63, NEAR1: 63, LOST: 63, FAR: 63}, {NEAR0: 2, NEAR1: 2, LOST: 4, FAR: 2}, []),
+    ({"cores_per_numa_node": 2}, {NEAR0: 63, NEAR1: 63, LOST: 63, FAR: 63}, {NEAR0: 4, NEAR1: 4, LOST: 8, FAR: 4}, []),
+    ({"cpus": "0-1,8-9"}, {NEAR0: 63, NEAR1: 63, LOST: 63, FAR: 63}, {NEAR0: 4, NEAR1: 4, LOST: 4, FAR: 4}, []),
+    # No more than the driver can have; a driver without the setting is left as it is.
+    ({"cores_per_numa_node": 2}, {NEAR0: 3, NEAR1: 63, LOST: 1, FAR: 63}, {NEAR0: 3, NEAR1: 4, LOST: 1, FAR: 4}, []),
+    ({"cores_per_numa_node": 1}, {NEAR0: None, NEAR1: 8, LOST: 8, FAR: 8}, {NEAR1: 2, LOST: 4, FAR: 2}, ["irq.no_queue_setting"]),
+    ({"cores_per_numa_node": 1}, {NEAR0: 8, LOST: 8, FAR: 8}, {NEAR0: 2, NEAR1: 2, LOST: 4, FAR: 2}, ["irq.queues_unknown"]),
+]
+
+
+def _nics() -> TrueMachine:
+    devices = [{"address": address, "kind": "nic", "numa_node": node, "path": []} for address, node in ((NEAR0, 0), (NEAR1, 1), (FAR, 2), (LOST, None))]
+    guests = {**devices[0], "address": "0000:02:00.0", "interfaces": []}
+    # NUMA node 2 has memory only, and is nearer to 1 than to 0.
+    return TrueMachine(regular(cores=4).cores, dict.fromkeys(range(3), 64 * GIB), devices=(*devices, guests))
+
+
+@pytest.mark.parametrize(("housekeeping", "most", "queues", "notes"), FITTED)
+def test_queues_fitted_to_housekeeping_cpus(housekeeping: Dict[str, Any], most: Dict[str, Any], queues: Dict[str, int], notes: List[str]) -> None:
+    made = make(_nics(), {"housekeeping": housekeeping, "irq": {"queues": "fitted"}}, nic_queues=most)
+    assert made["knobs"]["nic.queues"] == queues
+    assert errors(made) == []
+    assert [id for id in ids(made) if id.startswith("irq.")] == notes
+
+
+@pytest.mark.parametrize(("most", "words"), [
+    ({NEAR0: 4, NEAR1: 63}, f"found 6, wanted at most 4 for {NEAR0}"),
+    ({NEAR0: 4, NEAR1: 5}, f"found 6, wanted at most 4 for {NEAR0}, 5 for {NEAR1}"),
+])
+def test_more_queues_than_a_nic_can_have_are_refused(most: Dict[str, int], words: str) -> None:
+    made = make(_nics(), {"irq": {"queues": 6}}, nic_queues=most)
+    assert errors(made) == ["irq.too_many_queues"]
+    assert words in found(made, "irq.too_many_queues")["message"]
+    assert "fitted" in found(made, "irq.too_many_queues")["hint"]
+    assert "nic.queues" not in made["knobs"]
+
+
+def test_a_nic_that_was_handed_to_a_guest_has_no_queues_to_set() -> None:
+    knobs = make(_nics(), {"irq": {"queues": "fitted", "rps": True}})["knobs"]
+    assert "0000:02:00.0" in knobs["irq.affinity"]
+    assert all("0000:02:00.0" not in knobs[knob] for knob in ("nic.queues", "nic.rps", "nic.xps"))
+
+
 def test_a_device_that_is_not_there_is_named() -> None:
     assert errors(make(regular(cores=2), {"irq": {"devices": ["0000:77:00.0"]}})) == ["irq.no_such_device"]
 

@@ -91,7 +91,8 @@ def test_a_list_of_the_operators_keeps_these_rules_too(data: st.DataObject) -> N
     refused = [id for id in errors(made) if id.startswith("housekeeping.")]
     assert bool(refused) is (busy != asked or not quiet)
     empty = [node for node in machine.nodes_with_cpus() if not any(machine.live(core) & busy for core in machine.running() if core.numa_node == node)]
-    assert ("housekeeping.numa_node_without" in [item["id"] for item in made["findings"]]) is bool(empty)
+    # A list of offline CPUs alone is refused as a whole.
+    assert ("housekeeping.numa_node_without" in [item["id"] for item in made["findings"]]) is bool(empty and busy)
 
 
 @given(planned_well())
@@ -139,6 +140,21 @@ def test_interrupts_go_to_housekeeping_cpus_only(case: Any) -> None:
         if local & busy:
             assert cpus(item["cpus"]) == local & busy
     assert made["knobs"]["irq.affinity"] == {item["device"]: item["cpus"] for item in made["irqs"]}
+
+
+@given(planned_well(), st.data())
+def test_fitted_queues_are_one_for_each_cpu_that_may_serve_them(case: Any, data: st.DataObject) -> None:
+    machine, wanted, _made = case
+    nics = [device["address"] for device in machine.devices if device["kind"] == "nic" and "nic" in wanted["irq"]["devices"]]
+    most = {address: data.draw(st.none() | st.integers(1, 64)) for address in nics if data.draw(st.booleans())}
+    made = plan.make_plan(topology(machine), {**PLATFORM, "nic_queues": most}, {**wanted, "irq": {**wanted["irq"], "queues": "fitted"}})
+    lists = {item["device"]: item["cpus"] for item in made["irqs"]}
+    queues = made["knobs"]["nic.queues"]
+    assert list(queues) == [address for address in nics if most.get(address, 1) is not None]
+    for address, count in queues.items():
+        assert 1 <= count <= len(cpus(lists[address]))
+        assert count == min(len(cpus(lists[address])), most.get(address, count))
+    assert not errors(made)
 
 
 @given(planned_well())

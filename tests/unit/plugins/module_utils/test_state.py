@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.inferops.locality.plugins.module_utils import knobs, state_boot, state_knobs
+from ansible_collections.inferops.locality.plugins.module_utils import state as state_m
 from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
-from ansible_collections.inferops.locality.plugins.plugin_utils import runtime
+from ansible_collections.inferops.locality.plugins.plugin_utils import paper, runtime
 
 DEBIAN = {"/etc/os-release": "ID=debian\nVERSION_ID=13\n", "/etc/default/grub": 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'}
 CPUS = "/sys/devices/system/cpu"
@@ -537,8 +538,85 @@ def test_interrupts_of_a_nic(tmp_path: Path, second: str, file: dict, wanted: st
     assert state["running"]["irq.affinity"] == {"0000:18:00.0": wanted}, state["problems"]
     assert state["running"]["nic.queues"] == {"0000:18:00.0": 2}
     assert state["running"]["nic.xps"] == {"0000:18:00.0": "0-1"}
-    assert state["running"]["nic.rps"] is None
+    assert state["running"]["nic.rps"] == {"0000:18:00.0": ""}
     assert [(entry["irq"], entry["queue"], entry["asked"]) for entry in state["irqs"]] == [(40, 0, "0"), (41, 1, second)]
+
+
+STEERED = "/sys/devices/pci0000:17/0000:18:00.0/net/eth0/queues"
+
+
+@pytest.mark.parametrize(
+    "files, rps, xps",
+    [
+        ({f"{STEERED}/{queue}/rps_cpus": "3\n" for queue in ("rx-0", "rx-1")}, "0-1", "0-1"),
+        ({f"{STEERED}/rx-1/rps_cpus": "3\n"}, "mixed: off; 0-1", "0-1"),
+        ({f"{STEERED}/tx-0/xps_cpus": "1\n", f"{STEERED}/tx-1/xps_cpus": "2\n"}, "", "mixed: 0; 1"),
+    ],
+    ids=["all queues alike", "one queue steered", "each queue its own CPU"],
+)
+def test_steering_of_a_nic(tmp_path: Path, files: dict, rps: str, xps: str) -> None:
+    running = read_state(build(tmp_path, {**nic("1"), **files}, NIC_LINKS))["running"]
+    assert (running["nic.rps"], running["nic.xps"]) == ({"0000:18:00.0": rps}, {"0000:18:00.0": xps})
+
+
+CHANNELS = """\
+Channel parameters for eth0:
+Pre-set maximums:
+RX:\t\tn/a
+TX:\t\tn/a
+Other:\t\t1
+Combined:\t{most}
+Current hardware settings:
+RX:\t\tn/a
+TX:\t\tn/a
+Other:\t\t1
+Combined:\t2
+"""
+
+
+@pytest.mark.parametrize(
+    "answer, queues",
+    [
+        ({"rc": 0, "stdout": CHANNELS.format(most=63), "stderr": ""}, {"0000:18:00.0": 63}),
+        ({"rc": 0, "stdout": CHANNELS.format(most="n/a"), "stderr": ""}, {"0000:18:00.0": None}),
+        ({"rc": 75, "stdout": "Channel parameters for eth0:\n", "stderr": "netlink error: Operation not supported\n"}, {"0000:18:00.0": None}),
+        ({"rc": 1, "stdout": "", "stderr": "netlink error: No such device\n"}, {}),
+        (None, {}),
+    ],
+    ids=["63", "none", "a driver without the setting", "gone", "not recorded"],
+)
+def test_most_queues_of_a_nic(tmp_path: Path, answer: Optional[dict], queues: dict) -> None:
+    recorded = {} if answer is None else {"/.locality/probe/ethtool-channels.eth0.json": json.dumps({"argv": ["ethtool", "-l", "eth0"], **answer})}
+    assert read_state(build(tmp_path, {**nic("1"), **recorded}, NIC_LINKS))["platform"]["nic_queues"] == queues
+
+
+def test_interrupts_of_drives_and_gpus_are_listed(tmp_path: Path) -> None:
+    paper.build({"cpus": {"sockets": 1, "cores_per_numa": 4, "threads": 1}, "pci": [{"host_bridge": "pci0000:00", "numa": 0, "children": [
+        {"nvme": "samsung-pm9a3", "address": "0000:00:01.0", "name": "nvme0", "irqs": 2},
+        {"gpu": "nvidia-h100", "address": "0000:00:02.0", "irqs": 1},
+        {"nic": "mlx5", "address": "0000:00:03.0", "interface": "eth0", "queues": 1, "irqs": 1},
+    ]}]}, tmp_path / "node")
+    state = read_state(SysRoot(str(tmp_path / "node")))
+    assert [(entry["device"][-4:], entry["managed"]) for entry in state["irqs"]] == [("01.0", True), ("01.0", False), ("02.0", False), ("03.0", False)]
+    # What nobody can place is not judged.
+    assert state["running"]["irq.affinity"] == {"0000:00:01.0": "0", "0000:00:02.0": "0", "0000:00:03.0": "0"}
+
+
+def test_softirqs_since_the_boot_or_over_an_interval(tmp_path: Path) -> None:
+    counts = tmp_path / "proc/softirqs"
+    root = build(tmp_path, {"/proc/softirqs": "CPU0 CPU1\nNET_TX: 1 1\nNET_RX: 4294967290 7\n"})
+    waited = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        counts.write_text("CPU0 CPU1\nNET_TX: 1 2\nNET_RX: 4 10\n")
+
+    # below another root nothing counts, and nobody waits
+    assert read_state(root, softirq_interval=5, pause=wait)["softirqs"] == {"net_rx": {"0": 4294967290, "1": 7}, "net_tx": {"0": 1, "1": 1}, "seconds": None}
+    root.live = True
+    assert state_m._softirqs(root, 5, wait) == {"net_rx": {"0": 10, "1": 3}, "net_tx": {"0": 0, "1": 1}, "seconds": 5}
+    assert state_m._softirqs(root, 0, wait)["seconds"] is None
+    assert waited == [5]
 
 
 # -- other owners
