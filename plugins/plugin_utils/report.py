@@ -227,6 +227,12 @@ def _numa_rows(plan: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
+def _queue_lines(plan: Mapping[str, Any]) -> list[str]:
+    """Planned numbers of queues with the NICs that get each."""
+    queues = (plan.get("knobs") or {}).get("nic.queues") or {}
+    return [f"{count}: {', '.join(nic for nic, mine in queues.items() if mine == count)}" for count in dict.fromkeys(queues.values())]
+
+
 def node_lines(host: str, result: Mapping[str, Any]) -> list[str]:
     """The table of a node: lists, capacity, pairs, findings, what its drift costs, its window."""
     outcome = OUTCOMES.get(result["outcome"], result["outcome"])
@@ -249,6 +255,7 @@ def node_lines(host: str, result: Mapping[str, Any]) -> list[str]:
             rows = [[pair["gpu"], pair["nic"] or "no NIC", pair["relation"] or "unknown"] for pair in pairs]
             row("GPU, its NIC", _table(rows, ""))
             row("far from NICs", [", ".join(capacity["gpus_far_from_nics"]) or "none"])
+        row("queues", _queue_lines(plan))
     row("files of ours", result.get("ours") or [])
     # A rollback has no plan to drift from.
     if result["outcome"] != "unreachable" and "ours" not in result:

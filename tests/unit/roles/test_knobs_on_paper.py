@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.inferops.locality.plugins.module_utils import knobs, plan, state, topology
+from ansible_collections.inferops.locality.plugins.module_utils import knobs, plan, runtime_main, state, topology
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper, runtime
 from ansible_collections.inferops.locality.tests.unit import knob_changes, playing
@@ -141,6 +142,25 @@ def test_an_audit_names_the_knob_that_was_changed_and_no_other(converged: dict[s
     _copy(node.root, root)
     knob_changes.CONFIGURED[knob].apply(root)
     assert playing.drifting(root, node.plan) == [knob]
+
+
+def test_steering_goes_from_the_plan_to_the_queues_and_back(converged: dict[str, Node], tmp_path: Path) -> None:
+    """What the boot program does with the file that the role wrote from the plan; paper takes what is written."""
+    root, wanted = tmp_path / "node", converged["plain"].plan["knobs"]
+    _copy(converged["plain"].root, root)
+
+    def steering() -> dict[str, Any]:
+        running = state.read_state(SysRoot(str(root)))["running"]
+        return {knob: running[knob] for knob in ("nic.rps", "nic.xps")}
+
+    before = steering()
+    nics = set(wanted["nic.rps"])
+    assert nics and all(set(values.values()) == {""} for values in before.values())
+    assert runtime_main.main(["irq", "--root", str(root)], out=io.StringIO()) == runtime_main.DONE
+    after = steering()
+    assert all({nic: after[knob][nic] for nic in nics} == wanted[knob] for knob in after)
+    assert runtime_main.main(["irq", "restore", "--root", str(root)], out=io.StringIO()) == runtime_main.DONE
+    assert steering() == before
 
 
 def _copy(root: Path, target: Path) -> None:

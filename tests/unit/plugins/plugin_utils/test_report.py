@@ -144,3 +144,15 @@ def test_reported_knobs_are_shown_and_block_nothing() -> None:
     assert not [line for line in table if "pcie.aspm" in line]
     assert [entry["knob"] for entry in report.summary({"n1": result})["hosts"]["n1"]["reported"]] == ["pcie.link_width", "pcie.link_speed"]
     assert report.drifting({"entries": entries}) == []
+
+
+def test_planned_queues_are_shown_by_their_number() -> None:
+    queues = {"0000:01:00.0": 2, "0000:81:00.0": 4, "0000:82:00.0": 2}
+    plan = {
+        "housekeeping_cpus": "0-1", "isolated_cpus": "2-7", "numa_nodes": [], "knobs": {"nic.queues": queues},
+        "capacity": {"cpus": 6, "whole_cores": 3, "pairs": [], "numa_nodes": {}},
+    }
+    lines = report.node_lines("a", {"outcome": "in_sync", "plan": plan, "before": [], "topology_differences": []})
+    assert lines[3:5] == ["  queues          2: 0000:01:00.0, 0000:82:00.0", "                  4: 0000:81:00.0"]
+    plan["knobs"] = {}
+    assert not any("queues" in line for line in report.node_lines("a", {"outcome": "in_sync", "plan": plan, "before": [], "topology_differences": []}))
