@@ -216,8 +216,8 @@ CASES: dict[str, Callable[[Case], None]] = {
 # on paper above, and on a real kernel in the scenario. That irqbalance is right after its restart (11) needs its daemon: the lab's
 # scenario of the host layer.
 ELSEWHERE = {
-    "10": [("molecule/irq_affinity/side_effect.yml", "what: link flap"), ("molecule/irq_affinity/side_effect.yml", "what: driver reload")],
-    "11": [("tests/unit/plugins/module_utils/test_state.py", "IRQBALANCE_BANNED_CPULIST"), ("tests/unit/roles/test_knobs_on_paper.py", "CPULIST=3")],
+    "10": [("molecule/irq_affinity/side_effect.yml", "link flap, more queues, fewer queues"), ("molecule/irq_affinity/side_effect.yml", "what: driver reload")],
+    "11": [("tests/unit/plugins/module_utils/test_state.py", "IRQBALANCE_BANNED_CPULIST"), ("tests/unit/knob_changes.py", "CPULIST=3")],
     "12": [("tests/unit/plugins/module_utils/test_plan.py", "def test_a_ban_list_is_written_and_noted")],
     "13": [("tests/unit/plugins/module_utils/test_state.py", '"one elsewhere"'), ("tests/unit/plugins/module_utils/test_drift.py", '"irq.affinity"')],
 }
