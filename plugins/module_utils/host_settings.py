@@ -52,6 +52,7 @@ KNOBS: Tuple[str, ...] = (*KERNEL_FILES, "systemd.slices", "irqbalance", "tuned.
 _FOLDERS: Tuple[str, ...] = tuple(dict.fromkeys(os.path.dirname(path) for path in (
     knobs.FILE_GRUB, knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, *knobs.FILES_MEMLOCK, knobs.FILE_IRQBALANCE, knobs.FILE_IRQ,
     *knobs.LINKS_IRQ_SERVICE, knobs.FILE_IRQ_UDEV, knobs.FILE_RUNTIME, knobs.FILE_KUBELET,
+    knobs.FILE_HOST_SAVED,
 )))
 
 

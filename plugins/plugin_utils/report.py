@@ -17,6 +17,9 @@ from ansible_collections.inferops.locality.plugins.plugin_utils.plain import pla
 # Tags of the playbooks, one for each layer that has a role.
 LAYERS = ("host", "irq", "kubelet")
 
+# Knobs that the role of another layer than theirs brings.
+_BROUGHT_BY = {"runtime.version": "irq"}
+
 OUTCOMES = {
     "in_sync": "in sync",
     "drifting": "drifting",
@@ -46,7 +49,7 @@ def drifting(drift: Mapping[str, Any], only: Sequence[str] | None = None) -> lis
     result = []
     for entry in drift.get("entries") or []:
         knob = knobs.KNOBS.get(entry["knob"])
-        layer = knob.layer if knob else None
+        layer = _BROUGHT_BY.get(entry["knob"], knob.layer) if knob else None
         if entry["class"] == "managed" and not entry["in_sync"] and (only is None or layer not in LAYERS or layer in only):
             result.append(dict(entry))
     return result

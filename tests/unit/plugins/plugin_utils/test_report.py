@@ -43,6 +43,12 @@ def test_only_managed_knobs_of_the_layers_block() -> None:
     assert report.drifting({}) == []
 
 
+def test_the_boot_program_counts_with_the_layer_whose_role_brings_it() -> None:
+    drift = {"entries": [{"knob": "runtime.version", "class": "managed", "in_sync": False}]}
+    assert report.drifting(drift, ["host"]) == []
+    assert [item["knob"] for item in report.drifting(drift, ["irq"])] == ["runtime.version"]
+
+
 @pytest.mark.parametrize(
     ("item", "line"),
     [

@@ -1,0 +1,107 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that site.yml wrote is taken off again, on paper: files of all layers, and what was taken over from others."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.inferops.locality.plugins.module_utils import knobs
+from ansible_collections.inferops.locality.plugins.plugin_utils import paper
+from ansible_collections.inferops.locality.tests.unit import playing
+from ansible_collections.inferops.locality.tests.unit.fixtures import machines as fixtures
+
+NONE = ("-e", "record=none")
+UNIT = "/usr/lib/systemd/system/{}.service"
+WANTS = "/etc/systemd/system/multi-user.target.wants/{}.service"
+
+
+def _description() -> dict[str, Any]:
+    """A small machine with the software of a node, tuned with a profile of its own, and irqbalance."""
+    small, node = fixtures.description("two-sockets"), paper.load(playing.DEMO / "nodes" / "cpu-snc2-cxl.yml")
+    found = {**small, **{key: node[key] for key in ("kernel", "dirs", "files", "links")}}
+    for name in ("tuned", "irqbalance"):
+        found["files"] = {**found["files"], UNIT.format(name): "", f"/usr/sbin/{name}": ""}
+        found["links"] = {**found["links"], WANTS.format(name): UNIT.format(name)}
+    found["files"].update({knobs.FILE_TUNED_ACTIVE: "balanced\n", knobs.FILE_TUNED_MODE: "auto\n", "/usr/lib/tuned/balanced/tuned.conf": "[main]\n"})
+    return found
+
+
+@dataclass(frozen=True)
+class Story:
+    """A node before, written, and taken off again twice."""
+
+    before: dict[str, str]
+    written: dict[str, str]
+    after: dict[str, str]
+    site: playing.Run
+    check: playing.Run
+    first: playing.Run
+    second: playing.Run
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    folder = tmp_path_factory.mktemp("rollback")
+    root = folder / "node"
+    paper.build(_description(), root)
+    inventory = playing.write_inventory(folder / "inventory", {"node": root}, {})
+    before = playing.contents(root)
+    site = playing.play("site", inventory=inventory)
+    written = playing.contents(root)
+    check = playing.play("rollback", *NONE, "--check", inventory=inventory)
+    assert playing.contents(root) == written
+    first = playing.play("rollback", *NONE, inventory=inventory)
+    return Story(before, written, playing.contents(root), site, check, first, playing.play("rollback", *NONE, inventory=inventory))
+
+
+def test_the_node_is_as_before(story: Story) -> None:
+    assert story.site.rc == 0, story.site.text
+    assert story.first.rc == 0, story.first.text
+    assert knobs.FILE_TUNED_ACTIVE in story.written and story.written[knobs.FILE_TUNED_ACTIVE] != story.before[knobs.FILE_TUNED_ACTIVE]
+    assert knobs.FILE_IRQBALANCE_MASK in story.written
+    assert story.after == story.before
+    assert "1 node: 1 taken off" in story.first.out
+
+
+def test_check_mode_says_what_the_run_does(story: Story) -> None:
+    assert "1 node: 1 would be taken off (check mode)" in story.check.out
+    changed = re.compile(r"^changed: \[[^]]+\].*$", re.MULTILINE)
+    # The last folders are empty, or gone, only after what was in them is.
+    folders = "(item=/"
+    assert [line for line in changed.findall(story.first.out) if folders not in line] == [
+        line for line in changed.findall(story.check.out) if folders not in line
+    ]
+
+
+def test_a_second_removal_changes_nothing(story: Story) -> None:
+    assert story.second.rc == 0 and story.second.recap["node"]["changed"] == 0
+    assert "1 node: 1 has nothing of this collection" in story.second.out
+
+
+@pytest.mark.parametrize("arguments, text", [((), "record is not set"), (("-e", "record=2026.json"), "found record='2026.json', wanted record=none")])
+def test_what_this_version_cannot_go_back_to_is_refused(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+    (tmp_path / "node").mkdir()
+    run = playing.play("rollback", *arguments, inventory=playing.write_inventory(tmp_path / "inventory", {"node": tmp_path / "node"}, {}))
+    assert run.rc != 0 and "rollback.record: " in run.out and text in run.text
+
+
+def test_it_goes_on_where_a_run_died(tmp_path: Path) -> None:
+    """Only a part of what is written is there, and something that was removed by hand is not."""
+    root = tmp_path / "node"
+    paper.build(_description(), root)
+    inventory = playing.write_inventory(tmp_path / "inventory", {"node": root}, {})
+    before = playing.contents(root)
+    assert playing.play("site", "--tags", "host", inventory=inventory).rc == 0
+    (root / knobs.FILE_SYSCTL[1:]).unlink()
+    shutil.rmtree(root / knobs.FILES_SLICES[0][1:].rpartition("/")[0])
+    run = playing.play("rollback", *NONE, inventory=inventory)
+    assert run.rc == 0, run.text
+    assert playing.contents(root) == before
