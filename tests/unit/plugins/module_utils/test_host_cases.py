@@ -115,7 +115,7 @@ ELSEWHERE: dict[str, list[tuple[str, str]]] = {
         ("tests/unit/plugins/module_utils/test_boot_trial.py", "def test_a_kernel_that_is_installed_between_is_tried_too"),
     ],
     # The module hands out reboot_required; the playbook reboots, or refuses before it writes.
-    "6": [("plugins/modules/kernel_args.py", "reboot_required:")],
+    "6": [("plugins/modules/kernel_args.py", "reboot_required:"), ("tests/unit/playbooks/test_demo.py", "boot.reboot_not_allowed")],
     "9": [("tests/unit/plugins/module_utils/test_plan.py", "def test_hugepages_above_the_memory_of_a_numa_node_are_refused_per_node")],
     "10": [("tests/unit/plugins/module_utils/test_state_tasks.py", "def test_an_audit_warns_of_masks_that_pods_inherit")],
     # And on a real node: molecule's knobs and irq_affinity.

@@ -1,12 +1,13 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026 The inferops.locality authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""where CGROUP: where its busy threads ran in the next three seconds.
+"""where.py CGROUP: where its busy threads ran in the next three seconds.
 
 Prints ``{"cpus": {CPU: CPUs' worth of time}, "threads": [CPUs' worth of time of each busy thread]}``. What a thread ran in a tenth of a second
 belongs to the CPU it is on at its end.
 """
+
+from __future__ import annotations
 
 import json
 import sys

@@ -1,8 +1,9 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026 The inferops.locality authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Four busy threads that leave it to the scheduler where they run, and end when they are told to."""
+
+from __future__ import annotations
 
 import hashlib
 import signal
