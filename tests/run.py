@@ -43,7 +43,7 @@ TIMEOUT = 1500
 ARTIFACT_LIMIT = 2 * 1024 * 1024
 
 # Scenarios that need a node of tests/lab, the longest first, and the seconds each may take.
-LAB_SCENARIOS = {"boot_fallback": 1800, "irq_affinity": 1500}
+LAB_SCENARIOS = {"boot_fallback": 1800, "irq_affinity": 1500, "isolation": 1200}
 LAB_AT_ONCE = 2
 
 # The oldest controller the collection supports, and the Pythons it runs on, oldest first.
