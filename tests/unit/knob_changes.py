@@ -136,7 +136,8 @@ LAB_CONFIGURED: dict[str, Union[Edit, Remove]] = {
     "tuned.profile": Edit(knobs.FILE_TUNED_ACTIVE, r".+", ""),
 }
 
-# What runs now, changed by a person at the node's shell. In this order: other queues are other interrupts with steering of their own.
+# What runs now, changed by a person at the node's shell, after what is configured was, which stays as it is. In this order: systemd reads its
+# changed files again for irqbalance, and other queues are other interrupts with steering of their own.
 RUNNING: dict[str, str] = {
     "vm.thp": f"echo always > {THP}/enabled",
     "vm.thp_defrag": f"echo always > {THP}/defrag",
@@ -145,15 +146,16 @@ RUNNING: dict[str, str] = {
     "kernel.numa_balancing": "sysctl -w kernel.numa_balancing=1",
     "workqueue.cpumask": "echo 1 > /sys/devices/virtual/workqueue/cpumask",
     "systemd.slices": "echo 0 > /sys/fs/cgroup/init.scope/cpuset.cpus",
-    # Started while it was not masked; the mask came back afterwards. Its first turn is a day away, so that it moves nothing.
+    # Started while it was not masked; a mask comes back afterwards. Its first turn is a day away, so that it moves nothing.
     "irqbalance": (
-        f"rm {knobs.FILE_IRQBALANCE_MASK}; mkdir -p /run/systemd/system/irqbalance.service.d; "
+        f"mask=$(readlink {knobs.FILE_IRQBALANCE_MASK} || true); rm -f {knobs.FILE_IRQBALANCE_MASK}; mkdir -p /run/systemd/system/irqbalance.service.d; "
         "printf '[Service]\\nExecStart=\\nExecStart=/usr/sbin/irqbalance --foreground --interval=86400\\n' "
         "> /run/systemd/system/irqbalance.service.d/slow.conf; "
         "systemctl daemon-reload; systemctl start irqbalance.service; rm -r /run/systemd/system/irqbalance.service.d; "
-        f"ln -s /dev/null {knobs.FILE_IRQBALANCE_MASK}; systemctl daemon-reload; systemctl is-active irqbalance.service"
+        f"test -z \"$mask\" || ln -s $mask {knobs.FILE_IRQBALANCE_MASK}; systemctl daemon-reload; systemctl is-active irqbalance.service"
     ),
-    "tuned.profile": f"tuned-adm profile balanced; echo {knobs.TUNED_PROFILE} > {knobs.FILE_TUNED_ACTIVE}",
+    # The file names what it named before.
+    "tuned.profile": f"name=$(cat {knobs.FILE_TUNED_ACTIVE}); tuned-adm profile balanced; echo \"$name\" > {knobs.FILE_TUNED_ACTIVE}",
     "irq.default_affinity": "echo ff > /proc/irq/default_smp_affinity",
     "irq.affinity": f"for irq in $(ls /sys/bus/pci/devices/{NIC_ADDRESS}/msi_irqs); do echo 7 > /proc/irq/$irq/smp_affinity_list; done",
     # CPU 4: the kernel takes none that it keeps quiet.
