@@ -63,9 +63,12 @@ _EXCLUSIVE_OPTIONS: Tuple[Tuple[str, str], ...] = (
 )
 _MAX_ALLOWABLE_MINOR = 31
 
-# Bits of config_acs from the right: SV TB RR CR UF EC DT. Off are request redirect, completion redirect and egress control,
-# as disable_acs_redir does: any of the three sends peer traffic over the host bridge (p2pdma.c); the others keep what the firmware set.
+# Bits of config_acs from the right: SV TB RR CR UF EC DT. Off are request redirect, completion redirect and egress control, as
+# disable_acs_redir does: any of the three sends peer traffic over the host bridge (p2pdma.c). An x is what the firmware set, also where
+# the kernel would have set more since there is an IOMMU (pci.c __pci_config_acs), so what it would have set is written out then:
+# source validation, and upstream forwarding, without which bridges below that still redirect would redirect to nowhere.
 ACS_BITS = "x0x00xx"
+ACS_BITS_IOMMU = "x0100x1"
 
 ISOLATED_WARNING = (
     "isolcpus=domain takes the pods' CPUs out of the scheduler's balancing, and the kubelet only sets a cpuset: all threads of a pod "
@@ -663,13 +666,15 @@ def _acs_value(
             f"pcie.acs_off: this node is a virtual machine ({platform['virtualization']}); the redirects that count are those of its hypervisor",
             "have them switched off there",
         )
-    if (platform.get("features") or {}).get("config_acs"):
-        return "config_acs=" + ";".join(f"{ACS_BITS}@{name}" for name in names), meant - frozenset(without)
+    features = platform.get("features") or {}
+    if features.get("config_acs"):
+        bits = ACS_BITS_IOMMU if pcie["iommu"] == "pt" or (pcie["iommu"] is None and features.get("iommu")) else ACS_BITS
+        return "config_acs=" + ";".join(f"{bits}@{name}" for name in names), meant - frozenset(without)
     return "disable_acs_redir=" + ";".join(names), meant - frozenset(without)
 
 
 def _guest_findings(machine: Machine, pcie: Mapping[str, Any], platform: Mapping[str, Any], found: findings_m.Findings) -> None:
-    """Virtual machines rely on what ``acs_off`` and ``iommu: off`` take away; IOMMU groups go on promising it."""
+    """Virtual machines rely on what ``acs_off`` and ``iommu: off`` take away: devices of their own, in IOMMU groups of their own."""
     weaker = [f"pcie.acs_off ({', '.join(pcie['acs_off'])})"] if pcie["acs_off"] else []
     weaker += ["pcie.iommu (off)"] if pcie["iommu"] == "off" else []
     if pcie["iommu"] == "off":

@@ -488,10 +488,20 @@ SWITCHED = TrueMachine(
 def test_acs_redirects_are_switched_off_by_the_kernel() -> None:
     made = make(SWITCHED, acs())
     assert errors(made) == []
-    assert made["kernel_args"][-1] == "pci=config_acs=x0x00xx@0000:17:00.0;x0x00xx@0000:18:01.0"
-    assert made["knobs"]["kernel.acs"] == "config_acs=x0x00xx@0000:17:00.0;x0x00xx@0000:18:01.0"
-    older = make(SWITCHED, acs(), features={"config_acs": False})
+    assert made["kernel_args"][-1] == "pci=config_acs=x0100x1@0000:17:00.0;x0100x1@0000:18:01.0"
+    assert made["knobs"]["kernel.acs"] == "config_acs=x0100x1@0000:17:00.0;x0100x1@0000:18:01.0"
+    older = make(SWITCHED, acs(), features={"config_acs": False, "iommu": True})
     assert older["knobs"]["kernel.acs"] == "disable_acs_redir=0000:17:00.0;0000:18:01.0"
+
+
+@pytest.mark.parametrize(
+    ("iommu", "there", "bits"),
+    [(None, False, "x0x00xx"), (None, None, "x0x00xx"), (None, True, "x0100x1"), ("pt", False, "x0100x1"), ("pt", True, "x0100x1"), ("off", True, "x0x00xx")],
+)
+def test_what_the_kernel_sets_with_an_iommu_is_kept(iommu: Optional[str], there: Optional[bool], bits: str) -> None:
+    """From the right: SV TB RR CR UF EC DT. What decides must not change by the reboot that the plan asks for."""
+    made = make(SWITCHED, acs(iommu=iommu, acs_off=["0000:17:00.0"]), features={"iommu": there})
+    assert made["knobs"]["kernel.acs"] == f"config_acs={bits}@0000:17:00.0"
 
 
 def test_acs_needs_a_reason_and_someone_to_ask() -> None:
@@ -523,7 +533,7 @@ def test_acs_of_bridges_without_it() -> None:
 def test_acs_off_by_path_and_by_ids_names_bridges(name: str) -> None:
     made = plan.make_plan(topology(SWITCHED), {**platform(), "pcie_ports": {"0000:18:01.0": {"vendor": "0x10b5", "device": "0x8747"}}}, acs(acs_off=[name]))
     assert errors(made) == []
-    assert made["knobs"]["kernel.acs"] == f"config_acs=x0x00xx@{name}" and made["knobs"]["pcie.acs"] == {"0000:18:01.0": "off"}
+    assert made["knobs"]["kernel.acs"] == f"config_acs=x0100x1@{name}" and made["knobs"]["pcie.acs"] == {"0000:18:01.0": "off"}
 
 
 def test_acs_off_by_a_path_that_leads_nowhere() -> None:
