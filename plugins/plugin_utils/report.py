@@ -190,7 +190,11 @@ def results(hostvars: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, dict
         elif outcome is None:
             outcome = "refused" if result.get("errors") else "drifting" if result.get("drifting") else "in_sync"
         result["outcome"] = outcome
-        result["before"] = plain(variables.get("site_before") or {}).get("drifting", result.get("drifting") or [])
+        before = plain(variables.get("site_before") or {})
+        result["before"] = before.get("drifting", result.get("drifting") or [])
+        # How the node was disturbed is found before it is, and still to be said after the proof.
+        told = [finding for finding in before.get("findings") or [] if finding["id"].startswith("site.")]
+        result["findings"] = [*(result.get("findings") or []), *(finding for finding in told if finding not in (result.get("findings") or []))]
         result["window"] = variables.get("site_window")
         result["failure"] = variables.get("site_failure")
         result["records_dir"] = variables.get("locality_records_dir")

@@ -124,6 +124,15 @@ def test_results_know_who_was_asked_and_who_did_not_answer() -> None:
     assert report.count_line(found) == "3 nodes: 1 in sync; 1 refused; 1 not reached"
 
 
+def test_how_a_node_was_disturbed_is_still_said_after_its_proof() -> None:
+    note = {"id": "site.no_cluster", "severity": "note", "message": "without drain", "hint": ""}
+    old = {"id": "recipe.x", "severity": "warning", "message": "was repaired", "hint": ""}
+    found = report.results({"n": {
+        "observe_result": {"errors": [], "drifting": [], "findings": []}, "site_before": {"drifting": [], "findings": [old, note]}, "site_outcome": "written",
+    }}, ["n"])
+    assert found["n"]["findings"] == [note]
+
+
 def test_a_node_without_a_plan_still_has_a_table() -> None:
     lines = report.node_lines("n", {
         "outcome": "refused", "root": "/", "before": [], "plan": {}, "topology_differences": [],
