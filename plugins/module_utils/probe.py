@@ -59,7 +59,7 @@ class Answer:
 class Probe:
     """Asks one node. :ivar answers: file name below ``/.locality/probe`` to answer, for snapshots."""
 
-    def __init__(self, sysroot: SysRoot, timeout: float = 10.0) -> None:
+    def __init__(self, sysroot: SysRoot, timeout: float = 30.0) -> None:
         self._sysroot = sysroot
         self._timeout = timeout
         self.answers: Dict[str, Answer] = {}

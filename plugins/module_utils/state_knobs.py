@@ -294,10 +294,13 @@ def read_tuned(sysroot: SysRoot, found: Knobs, installed: bool, probe: Optional[
     if sysroot.is_dir("/sys/fs/cgroup/system.slice/tuned.service"):
         answer = probe.ask("tuned-active") if probe is not None else None
         match = re.search(r"^Current active profile: (.+)$", answer.out, re.MULTILINE) if answer is not None else None
-        if match or answer is None:
-            found.running["tuned.profile"] = " ".join(match.group(1).split()) if match else name
-        else:
+        if match is not None:
+            found.running["tuned.profile"] = " ".join(match.group(1).split())
+        elif answer is not None:
             found.running["tuned.profile"] = None
+        elif probe is None or not sysroot.live:
+            found.running["tuned.profile"] = name
+        # A daemon that was asked and gave no answer in time: the file tells what comes back, not what runs.
     elif sysroot.is_dir("/sys/fs/cgroup/system.slice") or not sysroot.live:
         # The folder /run/tuned is there after each boot, whether the daemon runs or not.
         found.running["tuned.profile"] = name if sysroot.exists("/run/tuned") and not sysroot.is_dir("/sys/fs/cgroup/system.slice") else None

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.inferops.locality.plugins.module_utils import knobs, state_boot, state_knobs
 from ansible_collections.inferops.locality.plugins.module_utils import state as state_m
+from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper, runtime
@@ -1137,3 +1138,12 @@ def test_every_managed_knob_with_a_configured_side_is_read(tmp_path: Path) -> No
     found = read_state(build(tmp_path, DEBIAN))["configured"]
     wanted = {knob.id for knob in knobs.KNOBS.values() if knob.klass == "managed" and "configured" in knob.sides}
     assert wanted <= set(found)
+
+
+@pytest.mark.parametrize("live, running", [(True, {}), (False, {"tuned.profile": "ours"})])
+def test_a_daemon_that_does_not_answer_in_time_runs_with_nobody_knows_what(tmp_path: Path, live: bool, running: dict[str, Any]) -> None:
+    sysroot = build(tmp_path, {knobs.FILE_TUNED_ACTIVE: "ours\n", "/sys/fs/cgroup/system.slice/tuned.service/cgroup.procs": "7\n"})
+    sysroot.live = live
+    found = state_knobs.Knobs()
+    state_knobs.read_tuned(sysroot, found, True, Probe(SysRoot(str(tmp_path))))
+    assert found.running == running
