@@ -145,6 +145,17 @@ def test_a_secret_of_the_node_is_in_no_output_cache_archive_or_record(demo: Demo
         assert SECRET not in run.text
 
 
+def test_a_limit_leaves_the_table_and_the_group_variables(demo: Demo, tmp_path: Path) -> None:
+    """What is done once, on the controller, is done for one node too."""
+    host, limit, env = "h100-sxm-4gpu", ("--limit", "h100-sxm-4gpu"), {"LOCALITY_PAPER_TREES": str(demo.trees)}
+    audit = playing.play("audit", *limit, inventory=playing.DEMO, env=env)
+    assert "1 node: 1 in sync" in audit.out and f"{host} - " in audit.out
+    record = playing.play("site", *limit, "-e", f"locality_records_dir={tmp_path}/records", inventory=playing.DEMO, env=env)
+    assert "1 node: " in record.out and list((tmp_path / "records").glob("site-*.json"))
+    plan = playing.play("plan", *limit, "-e", f"output={tmp_path}/vars.yml", inventory=playing.DEMO, env=env)
+    assert plan.rc == 0 and "locality_chassis:" in (tmp_path / "vars.yml").read_text(encoding="utf-8")
+
+
 def test_an_audit_names_the_knob_of_an_edited_file_and_no_other(demo: Demo, tmp_path: Path) -> None:
     trees = tmp_path / "trees"
     shutil.copytree(demo.trees, trees, symlinks=True)
