@@ -15,14 +15,13 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
-import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import irq, knobs, platform, state_knobs
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot
-from ansible_collections.inferops.locality.plugins.module_utils.state_files import mask
+from ansible_collections.inferops.locality.plugins.module_utils.state_files import mask, unit_cgroup
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 # Runs a command of the node. :returns: exit status, output, errors.
@@ -118,12 +117,11 @@ def _paths(sysroot: SysRoot, knob: str) -> List[str]:
 def _raw(sysroot: SysRoot, path: str) -> Optional[str]:
     """What a kernel file says, in the words that it takes; None where it is not there."""
     text = sysroot.text(path, 65536)
-    match = re.search(r"\[([^\]]+)\]", text or "")
-    return match.group(1) if match else text
+    return state_knobs.bracketed(text) or text
 
 
 def _unit_runs(sysroot: SysRoot, unit: str) -> bool:
-    return sysroot.is_dir(f"/sys/fs/cgroup/system.slice/{unit}")
+    return sysroot.is_dir(unit_cgroup(unit))
 
 
 # -- what was there before
@@ -243,7 +241,7 @@ class _Act:
         if self.check:
             return True
         reason = self.sysroot.escapes(path)
-        place = path if self.sysroot.root == "/" else self.sysroot.root + path
+        place = self.sysroot.on_host(path)
         try:
             if reason:
                 raise OSError(0, reason)
@@ -363,7 +361,7 @@ def _forget(act: _Act, saved: Dict[str, Any], stale: Sequence[str]) -> None:
     for folder in sorted(saved["folders"], key=len, reverse=True):
         if act.sysroot.escapes(folder) is None:
             try:
-                os.rmdir(folder if act.sysroot.root == "/" else act.sysroot.root + folder)
+                os.rmdir(act.sysroot.on_host(folder))
             except OSError:
                 # Somebody put a file there since, or it is gone.
                 continue

@@ -474,16 +474,12 @@ def writer(sysroot: SysRoot) -> Write:
         reason = sysroot.escapes(path)
         if reason:
             raise OSError(errno.EXDEV, reason)
-        handle = os.open(_host(sysroot, path), os.O_WRONLY | os.O_CLOEXEC | (0 if sysroot.live else os.O_TRUNC))
+        handle = os.open(sysroot.on_host(path), os.O_WRONLY | os.O_CLOEXEC | (0 if sysroot.live else os.O_TRUNC))
         try:
             os.write(handle, text.encode("ascii"))
         finally:
             os.close(handle)
     return write
-
-
-def _host(sysroot: SysRoot, path: str) -> str:
-    return sysroot.root.rstrip("/") + path
 
 
 def store(sysroot: SysRoot, path: str, text: str) -> None:
@@ -494,7 +490,7 @@ def store(sysroot: SysRoot, path: str, text: str) -> None:
     reason = sysroot.escapes(path)
     if reason:
         raise OSError(errno.EXDEV, reason)
-    place = _host(sysroot, path)
+    place = sysroot.on_host(path)
     os.makedirs(os.path.dirname(place), mode=0o755, exist_ok=True)
     temporary = f"{place}.{os.getpid()}.new"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -520,7 +516,7 @@ def discard(sysroot: SysRoot, path: str) -> None:
     reason = sysroot.escapes(path)
     if reason:
         raise OSError(errno.EXDEV, reason)
-    place = _host(sysroot, path)
+    place = sysroot.on_host(path)
     try:
         os.unlink(place)
         os.rmdir(os.path.dirname(place))
@@ -535,7 +531,7 @@ def locked(sysroot: SysRoot) -> Iterator[None]:
 
     :raises OSError: not root.
     """
-    place = _host(sysroot, _LOCK)
+    place = sysroot.on_host(_LOCK)
     os.makedirs(os.path.dirname(place), mode=0o755, exist_ok=True)
     handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -34,6 +34,7 @@ _ID = re.compile(r"0x[0-9a-f]{4}\Z")
 GPU_CLASSES = frozenset(("0300", "0302", "0380"))
 GPU_VENDORS = frozenset(("0x10de", "0x1002", "0x8086"))
 KINDS = ("gpu", "nic", "rdma", "nvme", "accelerator")
+# Near to far: the order counts.
 RELATIONS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 # Host bridges lie at the top (x86) or below a platform or ACPI device (platform/soc/14160000.pcie/pci0004:00).

@@ -13,14 +13,13 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from ansible_collections.inferops.locality.plugins.module_utils import pcie
+
 NVIDIA = "0x10de"
 NOT_PRESENT = "not present"
 UNKNOWN = "unknown"
 NO_ACS = "no ACS"
 NONE_THERE = "none there"
-# Near to far.
-RELATIONS: Tuple[str, ...] = ("PIX", "PXB", "PHB", "NODE", "SYS")
-REDIRECTS: Tuple[str, ...] = ("RR", "CR", "EC")
 UP_TO = "up to "
 ALTERNATIVES = " or "
 _MAXIMUM_UNKNOWN = f"{UNKNOWN}: neither the device nor its port tells its maximum"
@@ -41,9 +40,9 @@ def gts(speed: float) -> str:
 def nearest(relations: Iterable[Optional[str]]) -> str:
     """The nearest of the relations of a device to its peers."""
     found = list(relations)
-    known = [relation for relation in found if relation in RELATIONS]
+    known = [relation for relation in found if relation in pcie.RELATIONS]
     if known:
-        return min((str(relation) for relation in known), key=RELATIONS.index)
+        return min((str(relation) for relation in known), key=pcie.RELATIONS.index)
     return f"{UNKNOWN}: the PCI tree does not tell" if found else NONE_THERE
 
 
@@ -162,7 +161,7 @@ def redirected(one: Mapping[str, Any], two: Mapping[str, Any]) -> List[str]:
     if not common:
         return []
     acs = {**(one.get("acs") or {}), **(two.get("acs") or {})}
-    return [bridge for way in ways for bridge in way[common:] if set((acs.get(bridge) or {}).get("enabled") or ()) & set(REDIRECTS)]
+    return [bridge for way in ways for bridge in way[common:] if set((acs.get(bridge) or {}).get("enabled") or ()) & set(pcie.ACS_REDIRECTS)]
 
 
 # -- judging
@@ -206,6 +205,6 @@ def _number(text: Any) -> Optional[float]:
 
 
 __all__ = (
-    "ALTERNATIVES", "NOT_PRESENT", "NO_ACS", "NVIDIA", "REDIRECTS", "RELATIONS", "UNKNOWN", "UP_TO", "gts", "judge", "lanes", "nearest", "redirected",
+    "ALTERNATIVES", "NOT_PRESENT", "NO_ACS", "NVIDIA", "UNKNOWN", "UP_TO", "gts", "judge", "lanes", "nearest", "redirected",
     "resolve", "wanted",
 )

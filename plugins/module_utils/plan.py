@@ -27,13 +27,13 @@ from ansible_collections.inferops.locality.plugins.module_utils import chassis a
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
-from ansible_collections.inferops.locality.plugins.module_utils import pcie_knobs
+from ansible_collections.inferops.locality.plugins.module_utils import pcie, pcie_knobs
 from ansible_collections.inferops.locality.plugins.module_utils import policy as policy_m
 from ansible_collections.inferops.locality.plugins.module_utils import quantity
 
 PLAN_VERSION = 1
 
-RELATIONS = pcie_knobs.RELATIONS
+RELATIONS = pcie.RELATIONS
 
 # x86 and arm64 cut the whole command line at 2048 bytes (arch/*/include/uapi/asm/setup.h); the boot loader and the
 # operator have a share in it.

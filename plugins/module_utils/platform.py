@@ -13,7 +13,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import nic_chann
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot, trial_obstacle
-from ansible_collections.inferops.locality.plugins.module_utils.state_files import enabled, environment, mask, unit_setting
+from ansible_collections.inferops.locality.plugins.module_utils.state_files import enabled, environment, mask, unit_cgroup, unit_setting
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 SUPPORTED = "supported are Debian 12 and 13, Ubuntu 22.04 and 24.04, the RHEL family 9 and 10, and SLES 15 SP6 or newer"
@@ -132,8 +132,13 @@ def _version(text: str) -> Tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
 
 
+def kernel_version(release: Optional[str]) -> Tuple[int, ...]:
+    """Major and minor number of a kernel's release; empty where it is not known."""
+    return _version(release or "")[:2]
+
+
 def _features(sysroot: SysRoot, release: Optional[str], cpu: str) -> Dict[str, Optional[bool]]:
-    kernel = _version(release or "")[:2]
+    kernel = kernel_version(release)
     cpus = sysroot.is_dir("/sys/devices/system/cpu")
     nohz: Optional[bool] = None
     if sysroot.exists("/sys/devices/system/cpu/nohz_full"):
@@ -231,7 +236,7 @@ def _tuned(sysroot: SysRoot, probe: Probe) -> Dict[str, Any]:
         "active": (sysroot.text("/etc/tuned/active_profile") or "").strip() or None,
         # Whether it is there to act: started at boot, or running now.
         "on": installed and mask(sysroot, "tuned.service") is None
-        and (enabled(sysroot, "tuned.service") is not None or sysroot.is_dir("/sys/fs/cgroup/system.slice/tuned.service")),
+        and (enabled(sysroot, "tuned.service") is not None or sysroot.is_dir(unit_cgroup("tuned.service"))),
     }
 
 
@@ -256,7 +261,7 @@ def rke2_role(sysroot: SysRoot, data_dir: str) -> Tuple[Optional[str], List[str]
              if any(sysroot.exists(f"{directory}/rke2-{role}.service") for directory in _UNIT_DIRS)]
     started = [role for role in RKE2_ROLES if enabled(sysroot, f"rke2-{role}.service") and not mask(sysroot, f"rke2-{role}.service")]
     if not started:
-        started = [role for role in RKE2_ROLES if sysroot.is_dir(f"/sys/fs/cgroup/system.slice/rke2-{role}.service")]
+        started = [role for role in RKE2_ROLES if sysroot.is_dir(unit_cgroup(f"rke2-{role}.service"))]
     if len(started) == 1:
         return started[0], units
     if not started and len(units) == 1:
@@ -365,6 +370,7 @@ __all__ = (
     "RHEL_FAMILY",
     "irqbalance_env",
     "irqbalance_installed",
+    "kernel_version",
     "is_debian",
     "is_suse",
     "os_release",

@@ -88,10 +88,6 @@ class _Recorder(SysRoot):
             self.modes[real] = bits
         return bits
 
-    def on_host(self, path: str) -> str:
-        """Where a path without links lies on this machine."""
-        return path if self.root == "/" else self.root + path
-
     def links(self) -> Dict[str, str]:
         """Every link that was looked at, and its target."""
         found: Dict[str, str] = {}

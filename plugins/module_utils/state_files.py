@@ -296,6 +296,11 @@ def ini_lines(sysroot: SysRoot, path: str, section: str, key: str) -> List[Setti
     return found
 
 
+def unit_cgroup(unit: str) -> str:
+    """The cgroup of a service that runs; it is not there otherwise."""
+    return f"/sys/fs/cgroup/system.slice/{unit}"
+
+
 def enabled(sysroot: SysRoot, unit: str) -> Optional[str]:
     """The link that starts a unit at boot (``*.wants``, ``*.requires`` of a target), or None."""
     for directory in ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"):
@@ -425,6 +430,7 @@ __all__ = (
     "tmpfiles_after_boot",
     "tmpfiles_writes",
     "tuned_profile",
+    "unit_cgroup",
     "unit_files",
     "unit_setting",
     "written",

@@ -29,7 +29,7 @@ from ansible_collections.inferops.locality.plugins.module_utils.rke2_config impo
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import (
     Setting, TunedProfile, Write, enabled, environment, environment_assignments, is_vendor, mask, sysctl_file, sysctls, tmpfiles_after_boot,
-    tmpfiles_writes, tuned_profile, unit_setting, written,
+    tmpfiles_writes, tuned_profile, unit_cgroup, unit_setting, written,
 )
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
@@ -291,7 +291,7 @@ def read_tuned(sysroot: SysRoot, found: Knobs, installed: bool, probe: Optional[
         return tuned
     tuned.names = (name or "").split()
     found.configure("tuned.profile", name, f"{knobs.FILE_TUNED_ACTIVE}:1" if name else None)
-    if sysroot.is_dir("/sys/fs/cgroup/system.slice/tuned.service"):
+    if sysroot.is_dir(unit_cgroup("tuned.service")):
         answer = probe.ask("tuned-active") if probe is not None else None
         match = re.search(r"^Current active profile: (.+)$", answer.out, re.MULTILINE) if answer is not None else None
         if match is not None:
@@ -404,7 +404,8 @@ def _mask_list(text: str) -> str:
         return text
 
 
-def _bracketed(text: Optional[str]) -> Optional[str]:
+def bracketed(text: Optional[str]) -> Optional[str]:
+    """The word in brackets of a kernel file that lists its choices; None where there is none."""
     match = re.search(r"\[([^\]]+)\]", text or "")
     return match.group(1) if match else None
 
@@ -412,7 +413,7 @@ def _bracketed(text: Optional[str]) -> Optional[str]:
 def _running_written(sysroot: SysRoot, found: Knobs) -> None:
     for name, knob in (("enabled", "vm.thp"), ("defrag", "vm.thp_defrag")):
         text = sysroot.text(f"{THP}/{name}", 4096)
-        word = _bracketed(text)
+        word = bracketed(text)
         if word is not None:
             found.running[knob] = word
         elif text is not None:
@@ -488,7 +489,7 @@ def _memlock(sysroot: SysRoot, found: Knobs, role: Optional[str]) -> None:
 
 def unit_process(sysroot: SysRoot, unit: str) -> Optional[str]:
     """The process of RKE2's unit: ``rke2``, or the first that is no shim. Shims outlive a stop of the unit, with the limits they had."""
-    processes = (sysroot.text(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", 2**20) or "").split()
+    processes = (sysroot.text(f"{unit_cgroup(unit)}/cgroup.procs", 2**20) or "").split()
     names = {process: sysroot.text(f"/proc/{process}/comm", 256) for process in processes}
     named = [process for process, name in names.items() if name == "rke2"]
     others = [process for process, name in names.items() if name is not None and not name.startswith("containerd-shim")]
@@ -535,7 +536,7 @@ def read_irqbalance(sysroot: SysRoot, found: Knobs, debian: bool) -> None:
                 if entry is not None and entry.value and entry.file != knobs.FILE_IRQBALANCE:
                     found.owned("irqbalance", entry, f"{name}={entry.value}")
     if sysroot.exists("/sys/fs/cgroup/cgroup.controllers") and sysroot.is_dir("/sys/fs/cgroup/system.slice"):
-        if not sysroot.is_dir(f"/sys/fs/cgroup/system.slice/{unit}"):
+        if not sysroot.is_dir(unit_cgroup(unit)):
             found.running["irqbalance"] = "disabled"
         else:
             given = _irqbalance_process(sysroot, unit)
@@ -544,7 +545,7 @@ def read_irqbalance(sysroot: SysRoot, found: Knobs, debian: bool) -> None:
 
 def _irqbalance_process(sysroot: SysRoot, unit: str) -> Optional[Dict[str, Setting]]:
     """The variables that the running daemon was started with; None where they cannot be read. It looks at them once."""
-    for process in (sysroot.text(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", 2**16) or "").split():
+    for process in (sysroot.text(f"{unit_cgroup(unit)}/cgroup.procs", 2**16) or "").split():
         path = f"/proc/{process}/environ"
         data = sysroot.data(path, 2**20)
         if data is not None:
@@ -801,7 +802,7 @@ def _kubelet_files(sysroot: SysRoot, found: Knobs, config: Rke2Config, data_dir:
 def _kubelet_flags(sysroot: SysRoot, role: Optional[str]) -> Optional[List[Tuple[str, str]]]:
     """Our flags of the kubelet that RKE2 runs; None where there is none. Other flags are not looked at."""
     for name in ([role] if role else ["server", "agent"]):
-        for process in (sysroot.text(f"/sys/fs/cgroup/system.slice/rke2-{name}.service/cgroup.procs", 2**20) or "").split():
+        for process in (sysroot.text(f"{unit_cgroup(f'rke2-{name}.service')}/cgroup.procs", 2**20) or "").split():
             if sysroot.text(f"/proc/{process}/comm", 256) != "kubelet":
                 continue
             data = sysroot.data(f"/proc/{process}/cmdline", 2**20)
@@ -851,6 +852,7 @@ __all__ = (
     "Arg",
     "Knobs",
     "Tuned",
+    "bracketed",
     "kubelet_values",
     "read_interrupts",
     "read_irqbalance",

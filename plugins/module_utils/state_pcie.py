@@ -14,8 +14,9 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import pcie, pcie_knobs
 from ansible_collections.inferops.locality.plugins.module_utils.pcie_knobs import NOT_PRESENT, UNKNOWN
+from ansible_collections.inferops.locality.plugins.module_utils.platform import kernel_version
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
-from ansible_collections.inferops.locality.plugins.module_utils.state_knobs import Knobs
+from ansible_collections.inferops.locality.plugins.module_utils.state_knobs import Knobs, bracketed
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 ASPM_POLICY = "/sys/module/pcie_aspm/parameters/policy"
@@ -65,7 +66,7 @@ def _links(sysroot: SysRoot, found: Knobs, pci: pcie.Pci, devices: List[pcie.Dev
     speeds: Dict[str, str] = {}
     aspm: Dict[str, str] = {}
     ordering: Dict[str, str] = {}
-    policy = re.search(r"\[(\w+)\]", sysroot.text(ASPM_POLICY, 4096) or "")
+    policy = bracketed(sysroot.text(ASPM_POLICY, 4096))
     for device in devices:
         if device.link is None:
             continue
@@ -87,7 +88,7 @@ def _links(sysroot: SysRoot, found: Knobs, pci: pcie.Pci, devices: List[pcie.Dev
         aspm[address] = " ".join(name for name in pcie.ASPM_BITS if name in on) or "off"
     found.running["pcie.link_width"] = widths
     found.running["pcie.link_speed"] = speeds
-    found.running["pcie.aspm"] = {**({"policy": policy.group(1)} if policy else {}), **aspm}
+    found.running["pcie.aspm"] = {**({"policy": policy} if policy else {}), **aspm}
     found.running["pcie.relaxed_ordering"] = ordering
 
 
@@ -106,11 +107,6 @@ def _relation(pci: pcie.Pci, gpu: pcie.Device, others: List[pcie.Device]) -> str
     return pcie_knobs.nearest([row.get(other.address) for other in others])
 
 
-def _kernel(release: Optional[str]) -> Tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", release or "")
-    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
-
-
 def _peermem(sysroot: SysRoot, release: Optional[str]) -> str:
     """``nvidia_peermem``, else ``dma-buf`` where the open kernel modules run on a kernel that has it, else ``none``."""
     if sysroot.is_dir(PEERMEM):
@@ -118,7 +114,7 @@ def _peermem(sysroot: SysRoot, release: Optional[str]) -> str:
     version = sysroot.text(NVIDIA_VERSION, 65536)
     if version is None:
         return f"{UNKNOWN}: {NVIDIA_VERSION} cannot be read, so whether the kernel modules are the open ones is not known"
-    if "Open Kernel Module" in version and _kernel(release) >= _DMA_BUF_KERNEL:
+    if "Open Kernel Module" in version and kernel_version(release) >= _DMA_BUF_KERNEL:
         return "dma-buf"
     return "none"
 

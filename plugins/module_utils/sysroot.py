@@ -70,6 +70,10 @@ class SysRoot:
 
     # -- where a path really lies
 
+    def on_host(self, path: str) -> str:
+        """Where a path without links lies on this machine."""
+        return self._base + path
+
     def _resolve(self, path: str, links: int = 0) -> Optional[str]:
         """The node path behind all symbolic links, or None where nothing is; links are followed inside the root only.
 

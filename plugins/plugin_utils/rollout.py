@@ -10,6 +10,9 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.plugin_utils import report
 
+_ALLOW_REBOOT = "set locality_reboot_ok: true where the node may be rebooted"
+_DRAIN_BY_HAND = "drain the node by hand and run with -e '{\"locality_kubeconfig\": null}'"
+
 
 def findings(  # noqa: PLR0913
     result: Mapping[str, Any], state: Mapping[str, Any], *, layers: Sequence[str], reboot_ok: bool, allow_no_fallback: bool, cluster: bool,
@@ -29,7 +32,7 @@ def findings(  # noqa: PLR0913
         found.error(
             "site.cluster",
             f"locality_kubeconfig is set, and {', '.join(disturbing)} cannot be mended without disturbing pods: this version neither locks, cordons nor drains",
-            "drain the node by hand and run with -e '{\"locality_kubeconfig\": null}'",
+            _DRAIN_BY_HAND,
         )
     elif disturbing:
         found.note("site.no_cluster", "locality_kubeconfig is not set: the node is disturbed without lock, cordon and drain")
@@ -47,12 +50,12 @@ def removal(state: Mapping[str, Any], *, reboot_required: bool, reboot_ok: bool,
     if reboot_required and not reboot_ok:
         found.error(
             "boot.reboot_not_allowed", "boot arguments of this collection are in force, and only a reboot ends that",
-            "set locality_reboot_ok: true where the node may be rebooted",
+            _ALLOW_REBOOT,
         )
     if cluster and state.get("ours"):
         found.error(
             "site.cluster", "locality_kubeconfig is set: this version neither locks, cordons nor drains",
-            "drain the node by hand and run with -e '{\"locality_kubeconfig\": null}'",
+            _DRAIN_BY_HAND,
         )
     # Without our arguments the kubelet has its own defaults.
     _state_files(state, {"knobs": {"kubelet.state_files": "consistent"}}, found)
@@ -69,7 +72,7 @@ def _reboot(
         found.error(
             "boot.reboot_not_allowed",
             f"{', '.join(entry['knob'] for entry in reboots)} cannot be mended without a reboot, and locality_reboot_ok is not set",
-            "set locality_reboot_ok: true where the node may be rebooted",
+            _ALLOW_REBOOT,
         )
     trial = ((state.get("platform") or {}).get("boot_loader") or {}).get("trial") or {}
     # Arguments that every boot has already are not tried: then only what runs differs.
