@@ -286,6 +286,12 @@ def _foreign(state: Mapping[str, Any], wanted: Mapping[str, Any], adopt: bool, f
             hint = "write kubelet-arg+ there" if knob.startswith("kubelet.") else "keep the old value there: VARIABLE=\"$VARIABLE ...\""
             found.error(f"foreign.{knob}", f"{_where(item)} {value}, and so drops {knob}", hint)
             continue
+        if value == findings_m.UNIT_FILE:
+            if wanted[knob] == "disabled":
+                # As systemctl mask refuses it.
+                hint = "move it to /usr/local/lib/systemd/system, or remove it"
+                found.error(f"foreign.{knob}", f"{_where(item)} {value}, in the place of the link that masks the unit", hint)
+            continue
         message = f"{_where(item)} sets {knob} to {policy_m.shown(item.get('value'))}"
         if adopt:
             found.note(f"foreign.{knob}", f"{message}; locality_adopt takes it over", "")

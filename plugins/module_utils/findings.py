@@ -13,6 +13,8 @@ NOTE = "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
 # How the value of a foreign entry begins where a file does not set a knob but drops what the files before it set.
 REPLACES = "replaces "
+# The value of a foreign entry for a unit file that stands where the link that masks the unit would be.
+UNIT_FILE = "is a unit file of its own"
 
 
 class Findings:
@@ -69,4 +71,4 @@ def listed(findings: Iterable[Dict[str, Any]]) -> str:
     )
 
 
-__all__ = ("ERROR", "NOTE", "REPLACES", "SEVERITIES", "WARNING", "Findings", "errors", "listed")
+__all__ = ("ERROR", "NOTE", "REPLACES", "SEVERITIES", "UNIT_FILE", "WARNING", "Findings", "errors", "listed")

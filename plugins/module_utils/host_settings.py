@@ -30,17 +30,16 @@ Run = Callable[[Sequence[str]], Tuple[int, str, str]]
 _NOTE = "What the collection inferops.locality found before it changed the host's settings; removed when that is put back."
 _SYSCTL = "/usr/lib/systemd/systemd-sysctl"
 _SYSCTLS: Tuple[str, ...] = tuple(state_knobs.SYSCTLS)
-_CPU_FILES: Mapping[str, str] = {
-    "cpu.governor": f"{state_knobs.CPUS}/cpu*/cpufreq/scaling_governor",
-    "cpu.latency": f"{state_knobs.CPUS}/cpu*/power/pm_qos_resume_latency_us",
-}
+# Set by tuned where it is on.
+_GOVERNOR = "cpu.governor"
 # Kernel file of each knob; a * stands for every CPU.
 KERNEL_FILES: Mapping[str, str] = {
     **{knob: f"/proc/sys/{key.replace('.', '/')}" for knob, key in state_knobs.SYSCTLS.items()},
     "vm.thp": f"{state_knobs.THP}/enabled",
     "vm.thp_defrag": f"{state_knobs.THP}/defrag",
     "workqueue.cpumask": state_knobs.WORKQUEUE,
-    **_CPU_FILES,
+    _GOVERNOR: f"{state_knobs.CPUS}/cpu*/cpufreq/scaling_governor",
+    "cpu.latency": f"{state_knobs.CPUS}/cpu*/power/pm_qos_resume_latency_us",
 }
 _SLICE_FILES: Tuple[str, ...] = tuple(f"/sys/fs/cgroup/{unit}/cpuset.cpus" for unit in knobs.SLICES)
 _IRQBALANCE = "irqbalance.service"
@@ -299,12 +298,12 @@ def _activate(act: _Act, wanted: Mapping[str, Any], due: Sequence[str], before: 
     by_tuned = wanted.get("tuned.profile") is not None
     if any(knob in _SYSCTLS for knob in due):
         act.command(_SYSCTL, knobs.FILE_SYSCTL)
-    if any(knob in KERNEL_FILES and knob not in _SYSCTLS and not (by_tuned and knob in _CPU_FILES) for knob in due):
+    if any(knob in KERNEL_FILES and knob not in _SYSCTLS and not (by_tuned and knob == _GOVERNOR) for knob in due):
         # The lines act at boot only, so that nobody's later call of the tool writes them again; this call is one that does.
         act.command("systemd-tmpfiles", "--create", "--boot", knobs.FILE_TMPFILES)
     if "irqbalance" in due:
         act.command("systemctl", "stop" if wanted["irqbalance"] == "disabled" else "restart", _IRQBALANCE)
-    if by_tuned and any(knob == "tuned.profile" or knob in _CPU_FILES for knob in due):
+    if by_tuned and any(knob in ("tuned.profile", _GOVERNOR) for knob in due):
         if not _unit_runs(act.sysroot, _TUNED):
             act.command("systemctl", "start", _TUNED)
         if act.command("tuned-adm", "profile", str(wanted["tuned.profile"])):

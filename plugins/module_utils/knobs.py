@@ -158,7 +158,7 @@ _ALL: Tuple[Knob, ...] = (
     ),
     _host(
         "cpu.governor", "live", (FILE_TMPFILES,),
-        "Frequency governor of every CPU (in the tuned profile where tuned is installed).",
+        "Frequency governor of every CPU (in the tuned profile where tuned is on).",
         "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", lab=False,
     ),
     _host(

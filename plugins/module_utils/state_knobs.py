@@ -362,7 +362,7 @@ def read_written(sysroot: SysRoot, found: Knobs, boot: Boot, tuned: Tuned) -> No
         "vm.thp_defrag": tuned.option("vm", "transparent_hugepage.defrag", "transparent_hugepages.defrag"),
         "vm.thp": None if "vm.thp" in meaning.values else tuned.option("vm", "transparent_hugepages", "transparent_hugepage"),
         "cpu.governor": tuned.option("cpu", "governor"),
-        "cpu.latency": tuned.option("cpu", "pm_qos_resume_latency_us") or tuned.option("cpu", "force_latency"),
+        "cpu.latency": tuned.option("cpu", "pm_qos_resume_latency_us"),
     }
     sysfs = [Write(option, setting, False) for option, setting in tuned.profile.options("sysfs").items()]
     for path, knob in _WRITTEN.items():
@@ -387,7 +387,7 @@ def _first_word(text: str) -> str:
 
 
 def _latency(text: str) -> Any:
-    """Microseconds of ``pm_qos_resume_latency_us`` or tuned's force_latency; None for no limit; the text where it is neither."""
+    """Microseconds of ``pm_qos_resume_latency_us``, by file or by tuned's option; None for no limit; the text where it is neither."""
     text = text.strip()
     if text in ("0", "None", "none", ""):
         return None
@@ -520,6 +520,8 @@ def read_irqbalance(sysroot: SysRoot, found: Knobs, debian: bool) -> None:
     """``disabled``, ``enabled`` or ``banned:<list>``; running is told by the unit's cgroup, its ban list from the configuration."""
     unit = "irqbalance.service"
     masked = mask(sysroot, unit)
+    if masked is None and sysroot.exists(knobs.FILE_IRQBALANCE_MASK):
+        found.owned("irqbalance", Setting(findings.UNIT_FILE, knobs.FILE_IRQBALANCE_MASK, 0))
     if not irqbalance_installed(sysroot) or masked is not None:
         found.configure("irqbalance", "disabled", masked)
         value = "enabled"

@@ -316,6 +316,18 @@ def test_a_file_that_drops_ours_is_an_error_that_adopting_does_not_undo(adopt: b
     assert item["message"] == f"/etc/rancher/rke2/config.yaml.d/99-a.yaml:3 {value}, and so drops kubelet.reserved_cpus"
 
 
+@pytest.mark.parametrize("adopt", [False, True])
+@pytest.mark.parametrize("wanted", ["disabled", "enabled"])
+def test_a_unit_file_in_the_place_of_a_mask_is_an_error_where_the_unit_is_to_be_masked(wanted: str, adopt: bool) -> None:
+    plan = made(policy={"host": {"irqbalance": wanted}})
+    state = in_sync(plan)
+    state["foreign"] = [{"knob": "irqbalance", "file": "/etc/systemd/system/irqbalance.service", "line": None, "value": "is a unit file of its own"}]
+    messages = [item["message"] for item in drift.compare(plan, state, adopt=adopt)["findings"] if item["id"] == "foreign.irqbalance"]
+    assert messages == (
+        ["/etc/systemd/system/irqbalance.service is a unit file of its own, in the place of the link that masks the unit"] if wanted == "disabled" else []
+    )
+
+
 def test_what_the_plan_does_not_judge_is_nobodys_business() -> None:
     report = drift.compare(made(policy={"host": {"swappiness": None}}), {"foreign": [FOREIGN]})
     assert found(report) == []

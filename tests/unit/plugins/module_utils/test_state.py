@@ -158,7 +158,7 @@ CONFIGURED: list[tuple[str, str, dict[str, Any], dict[str, str], Any, Optional[s
         {
             "/usr/sbin/tuned": "",
             knobs.FILE_TUNED_ACTIVE: "inferops-locality\n",
-            "/etc/tuned/inferops-locality/tuned.conf": "[cpu]\nforce_latency=cstate.id:1|3",
+            "/etc/tuned/inferops-locality/tuned.conf": "[cpu]\npm_qos_resume_latency_us=cstate.id:1|3",
         },
         {},
         3,
@@ -799,6 +799,12 @@ FOREIGN: list[tuple[str, dict[str, Any], dict[str, str], list[tuple[str, str, Op
             ("kubelet.cpu_manager_policy", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf", 2, "cpuManagerPolicy: static"),
             ("kubelet.system_reserved", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/10-x.conf", 3, "systemReserved"),
         ],
+    ),
+    (
+        "irqbalance by a unit file of its own",
+        {knobs.FILE_IRQBALANCE_MASK: "[Service]\nExecStart=/opt/irqbalance\n", "/usr/sbin/irqbalance": ""},
+        {},
+        [("irqbalance", knobs.FILE_IRQBALANCE_MASK, None, "is a unit file of its own")],
     ),
     (
         "tuned by hand",

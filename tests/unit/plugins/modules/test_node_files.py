@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module itself: check mode, what it returns, bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.inferops.locality.plugins.modules import node_files
+
+FILES = [{"path": "/etc/x.conf", "content": "x\n"}, {"path": "/etc/wants/x", "link": "../x.conf"}, {"path": "/etc/gone"}]
+
+
+def run(capsys: pytest.CaptureFixture[str], root: Path, **args: Any) -> tuple[int, dict[str, Any]]:
+    """Exit status and result."""
+    with patch_module_args({"root": str(root), **args}), pytest.raises(SystemExit) as stop:
+        node_files.main()
+    return int(stop.value.code or 0), json.loads(capsys.readouterr().out)
+
+
+def test_check_run_and_both_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, planned = run(capsys, tmp_path, files=FILES, _ansible_check_mode=True, _ansible_diff=True)
+    assert code == 0 and planned["paths"] == ["/etc/x.conf", "/etc/wants/x"] and not list(tmp_path.iterdir())
+    assert run(capsys, tmp_path, files=FILES, _ansible_diff=True)[1] == planned
+    assert (tmp_path / "etc/wants/x").read_text(encoding="utf-8") == "x\n"
+    for check in (False, True):
+        again = run(capsys, tmp_path, files=FILES, _ansible_check_mode=check, _ansible_diff=True)[1]
+        assert (again["changed"], again["paths"], again["diff"]) == (False, [], [])
+
+
+def test_keys_that_are_null_are_not_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [{"path": "/a", "link": "b", "unlink": None, "content": None}, {"path": "/c", "link": None, "unlink": "d"}]
+    assert run(capsys, tmp_path, files=files)[1]["paths"] == ["/a"]
+
+
+@pytest.mark.parametrize("files, said", [
+    ([{"path": "etc/x", "content": "x"}], "found 'etc/x'"), ([{"content": "x"}], "path"), ([{"path": "/x", "mode": "rw"}], "mode: found 'rw'"),
+    ([{"path": "/fine", "content": "x"}, {"path": "/x", "content": "x", "link": "y"}], "/x: found content and link"),
+    ([{"path": "/x", "owner": "root"}], "owner"),
+])
+def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], files: list[dict[str, Any]], said: str) -> None:
+    code, result = run(capsys, tmp_path, files=files)
+    assert code == 1 and said in result["msg"] and not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_written_is_told_and_all_is_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("a file where a folder is wanted", encoding="utf-8")
+    code, result = run(capsys, tmp_path, files=[*FILES, {"path": "/file/x", "content": "x"}])
+    assert code == 1 and result["msg"].startswith("/file/x cannot be written") and result["msg"].endswith("All files are as before")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() or path.is_symlink()] == ["file"]
+
+
+def test_a_root_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is not a directory" in run(capsys, tmp_path / "x", files=FILES)[1]["msg"]
+
+
+def test_documentation_names_what_is_returned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(yaml.safe_load(node_files.RETURN)) == set(run(capsys, tmp_path, files=FILES)[1]) - {"changed", "diff", "invocation"}
