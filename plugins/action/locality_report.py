@@ -31,14 +31,14 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _unused, args = self.validate_argument_spec({
             "results": {"type": "dict", "required": True},
-            "style": {"type": "str", "choices": ["table", "audit"], "default": "table"},
+            "style": {"type": "str", "choices": list(report.STYLES), "default": "table"},
             "record": {"type": "path"},
         })
         lines = report.lines(args["results"], args["style"])
         summary = report.summary(args["results"])
         # A debug task would print this as one quoted text.
         display.display("\n".join(lines))
-        result: dict[str, Any] = {"changed": False, "summary": summary, "count": report.count_line(args["results"])}
+        result: dict[str, Any] = {"changed": False, "summary": summary, "count": report.count_line(args["results"], args["style"])}
         if args["record"]:
             result["record"] = args["record"]
             result["changed"] = True

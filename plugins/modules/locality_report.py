@@ -21,9 +21,11 @@ options:
     type: dict
     required: true
   style:
-    description: V(table) prints everything about each node, V(audit) what is not as planned.
+    description:
+      - V(table) prints everything about each node, V(audit) what is not as planned.
+      - V(plan) prints everything in the words of a plan that is not in force yet.
     type: str
-    choices: [table, audit]
+    choices: [table, audit, plan]
     default: table
   record:
     description: Write the summary to this file of the controller as JSON.

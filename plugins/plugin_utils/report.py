@@ -36,6 +36,14 @@ OUTCOMES = {
     "unreachable": "not reached",
 }
 
+# What only reads refuses nothing: it says what site.yml would do.
+_WOULD_REFUSE = "has errors, site.yml would refuse it"
+STYLES: dict[str, dict[str, str]] = {
+    "table": OUTCOMES,
+    "audit": {**OUTCOMES, "refused": _WOULD_REFUSE},
+    "plan": {**OUTCOMES, "in_sync": "is as planned", "drifting": "is not as planned yet", "refused": _WOULD_REFUSE},
+}
+
 
 def layers(run_tags: Iterable[str], skip_tags: Iterable[str]) -> list[str]:
     """Layers that a run with these ``--tags`` and ``--skip-tags`` brings to their plan."""
@@ -136,13 +144,14 @@ def errors(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def refusal(result: Mapping[str, Any]) -> str:
-    """All errors of a host as one message; empty where there are none."""
+def refusal(result: Mapping[str, Any], audit: bool = False) -> str:
+    """All errors of a host as one message; empty where there are none. ``audit``: in a run that only reads."""
     wrong = result.get("errors") or []
     if not wrong:
         return ""
     count = "1 error" if len(wrong) == 1 else f"{len(wrong)} errors"
-    return "\n".join([f"refused, {count}, nothing was written:"] + [f"- {finding_line(error)}" for error in wrong])
+    title = f"{count}, site.yml would refuse this node:" if audit else f"refused, {count}, nothing was written:"
+    return "\n".join([title] + [f"- {finding_line(error)}" for error in wrong])
 
 
 def proof(result: Mapping[str, Any]) -> str:
@@ -240,9 +249,9 @@ def _queue_lines(plan: Mapping[str, Any]) -> list[str]:
     return [f"{count}: {', '.join(nic for nic, mine in queues.items() if mine == count)}" for count in dict.fromkeys(queues.values())]
 
 
-def node_lines(host: str, result: Mapping[str, Any]) -> list[str]:
-    """The table of a node: lists, capacity, pairs, findings, what its drift costs, its window."""
-    outcome = OUTCOMES.get(result["outcome"], result["outcome"])
+def node_lines(host: str, result: Mapping[str, Any], words: Mapping[str, str] = OUTCOMES) -> list[str]:
+    """The table of a node: lists, capacity, pairs, findings, what its drift costs, its window. ``words``: for its outcome."""
+    outcome = words.get(result["outcome"], result["outcome"])
     lines = [" ".join(part for part in (host, f"({result['chassis']})" if result.get("chassis") else "", "-", outcome) if part)]
 
     def row(title: str, texts: Sequence[str]) -> None:
@@ -291,34 +300,35 @@ def _difference_line(item: Mapping[str, Any]) -> str:
     )
 
 
-def audit_lines(host: str, result: Mapping[str, Any]) -> list[str]:
-    """A host in an audit: its outcome, then only what is not as planned."""
-    lines = [f"{host} - {OUTCOMES.get(result['outcome'], result['outcome'])}"]
+def audit_lines(host: str, result: Mapping[str, Any], words: Mapping[str, str] = STYLES["audit"]) -> list[str]:
+    """A host in an audit: its outcome, then only what is not as planned. ``words``: for its outcome."""
+    lines = [f"{host} - {words.get(result['outcome'], result['outcome'])}"]
     lines += [f"  {drift_line(entry)}" for entry in result.get("drifting") or []]
     lines += [f"  reported, blocks nothing: {reported_line(entry)}" for entry in reported(result.get("drift") or {})]
     shown_findings = [*(result.get("errors") or []), *(item for item in result.get("findings") or [] if item["severity"] == "warning")]
     lines += [f"  {finding_line(finding)}" for index, finding in enumerate(shown_findings) if finding not in shown_findings[:index]]
     lines += [f"  nvidia-smi: {_difference_line(item)}" for item in result["topology_differences"]]
+    lines += [f"  {line}" for line in str(result.get("failure") or "").splitlines()]
     return lines
 
 
-def count_line(found: Mapping[str, Mapping[str, Any]]) -> str:
+def count_line(found: Mapping[str, Mapping[str, Any]], style: str = "table") -> str:
     """How many nodes ended how."""
     counts = {outcome: [host for host, result in found.items() if result["outcome"] == outcome] for outcome in OUTCOMES}
-    parts = [f"{len(hosts)} {OUTCOMES[outcome]}" for outcome, hosts in counts.items() if hosts]
+    parts = [f"{len(hosts)} {STYLES[style][outcome]}" for outcome, hosts in counts.items() if hosts]
     total = "1 node" if len(found) == 1 else f"{len(found)} nodes"
     return f"{total}: {'; '.join(parts)}" if parts else "no nodes"
 
 
 def lines(found: Mapping[str, Mapping[str, Any]], style: str) -> list[str]:
-    """The text of a run; ``style`` is ``table`` or ``audit``."""
-    one = node_lines if style == "table" else audit_lines
+    """The text of a run; ``style`` is one of ``STYLES``."""
+    one = audit_lines if style == "audit" else node_lines
     result: list[str] = []
     for host, item in found.items():
-        if style == "table":
+        if style != "audit":
             result.append("")
-        result += one(host, item)
-    return [*result, "", count_line(found)]
+        result += one(host, item, STYLES[style])
+    return [*result, "", count_line(found, style)]
 
 
 def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -346,6 +356,6 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 __all__ = (
-    "LAYERS", "OUTCOMES", "audit_lines", "cost", "count_line", "drift_line", "drift_names", "drifting", "errors", "finding_line", "layers", "lines",
+    "LAYERS", "OUTCOMES", "STYLES", "audit_lines", "cost", "count_line", "drift_line", "drift_names", "drifting", "errors", "finding_line", "layers", "lines",
     "node_lines", "proof", "refusal", "reported", "reported_line", "results", "shown", "stale_files", "summary",
 )

@@ -134,6 +134,8 @@ def test_a_secret_of_the_node_is_in_no_output_cache_archive_or_record(demo: Demo
     assert made.rc == 0, made.text
     archives = sorted((tmp_path / "archives").glob("*.tar.gz"))
     assert [file.name for file in archives] == [f"{host}.tar.gz" for host in HOSTS]
+    # Where each is, below everything else.
+    assert [host for host in HOSTS if f"the snapshot of {host} is {tmp_path}/archives/{host}.tar.gz" not in made.out.rpartition("TASK")[2]] == []
     for number, file in enumerate(archives):
         with tarfile.open(file) as archive:
             archive.extractall(tmp_path / str(number), filter="tar")
@@ -156,6 +158,17 @@ def test_a_limit_leaves_the_table_and_the_group_variables(demo: Demo, tmp_path: 
     assert plan.rc == 0 and "locality_chassis:" in (tmp_path / "vars.yml").read_text(encoding="utf-8")
 
 
+def test_an_audit_refuses_nothing_and_says_what_would_be(demo: Demo, tmp_path: Path) -> None:
+    trees = tmp_path / "trees"
+    shutil.copytree(demo.trees, trees, symlinks=True)
+    (trees / "h100-sxm-4gpu/etc/os-release").write_text('ID=fedora\nPRETTY_NAME="Fedora Linux 43"\n', encoding="utf-8")
+    run = playing.play("audit", "--limit", "h100-sxm-4gpu", inventory=playing.DEMO, env={"LOCALITY_PAPER_TREES": str(trees)})
+    assert run.rc != 0
+    assert "1 node: 1 has errors, site.yml would refuse it" in run.out
+    assert "1 error, site.yml would refuse this node:" in run.text and "platform.unsupported" in run.text
+    assert "written" not in run.text
+
+
 def test_an_audit_names_the_knob_of_an_edited_file_and_no_other(demo: Demo, tmp_path: Path) -> None:
     trees = tmp_path / "trees"
     shutil.copytree(demo.trees, trees, symlinks=True)
@@ -174,6 +187,8 @@ def test_a_snapshot_gives_the_group_variables_of_the_chassis_without_an_inventor
     arguments = ("-e", f"snapshot={demo.trees / 'h100-sxm-4gpu'}", "-e", "chassis=h100", "-e", f"output={output}")
     run = playing.play("plan", *arguments, inventory=None)
     assert run.rc == 0, run.text
+    assert "\nh100-sxm-4gpu - is as planned" in run.out or "\nh100-sxm-4gpu - is not as planned yet" in run.out, "the snapshot, not the controller"
+    assert f"{output} was written." in run.out and "draft" not in run.out
     written = yaml.safe_load(output.read_text(encoding="utf-8"))
     assert written["locality_chassis"]["numa_nodes"] == {"0": {"memory": "512Gi", "gpus": 2, "nics": 1}, "1": {"memory": "512Gi", "gpus": 2, "nics": 0}}
     output.write_text("mine: true\n", encoding="utf-8")
@@ -181,6 +196,33 @@ def test_a_snapshot_gives_the_group_variables_of_the_chassis_without_an_inventor
     assert again.rc != 0
     assert "is there and says something else" in again.text
     assert output.read_text(encoding="utf-8") == "mine: true\n"
+
+
+def test_group_variables_of_a_node_with_errors_are_called_a_draft(tmp_path: Path) -> None:
+    """Nothing is refused by what only reads, and the hardware is what it is."""
+    paper.build(_description(), tmp_path / "node")
+    (tmp_path / "node/etc/os-release").write_text('ID=fedora\nPRETTY_NAME="Fedora Linux 43"\n', encoding="utf-8")
+    output = tmp_path / "vars.yml"
+    arguments = ("-e", f"snapshot={tmp_path}/node/", "-e", f"output={output}")
+    check = playing.play("plan", *arguments, "--check", inventory=None)
+    assert check.rc == 0, check.text
+    assert f"{output} would be written." in check.out and not output.exists()
+    run = playing.play("plan", *arguments, inventory=None)
+    assert run.rc == 0, run.text
+    assert f"{output} was written." in run.out and "measured from node." in output.read_text(encoding="utf-8")
+    assert "\nnode - has errors, site.yml would refuse it\n" in run.out and "1 node: 1 has errors, site.yml would refuse it" in run.out
+    assert "It is a draft: as node is now, site.yml would refuse it. Errors, see the table: platform.unsupported." in run.out
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["there", "not there"])
+def test_a_folder_for_the_group_variables_is_refused_before_anything_is_read(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path / "group_vars"
+    if there:
+        folder.mkdir()
+    run = playing.play("plan", "-e", "snapshot=/nowhere", "-e", f"output={folder}{'' if there else '/'}", "-e", "overwrite=true", inventory=None)
+    assert run.rc != 0
+    assert f"output: found the folder {folder}" in run.text and f"wanted the path of the file to write, such as {folder}/chassis_MODEL.yml" in run.text
+    assert list(tmp_path.rglob("*")) == ([folder] if there else [])
 
 
 # -- input that is wrong ----------------------------------------------------------------------------------------------

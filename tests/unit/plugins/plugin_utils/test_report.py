@@ -124,6 +124,24 @@ def test_results_know_who_was_asked_and_who_did_not_answer() -> None:
     assert report.count_line(found) == "3 nodes: 1 in sync; 1 refused; 1 not reached"
 
 
+def test_what_only_reads_does_not_say_that_it_refused() -> None:
+    item = {"outcome": "refused", "before": [], "topology_differences": [], "errors": [{"id": "x", "severity": "error", "message": "m", "hint": ""}]}
+    texts = {style: "\n".join(report.lines({"a": item}, style)) for style in report.STYLES}
+    assert {style: "site.yml would refuse it" in text for style, text in texts.items()} == {"table": False, "audit": True, "plan": True}
+    assert texts["plan"].endswith("\n1 node: 1 has errors, site.yml would refuse it")
+    assert report.refusal(item) == "refused, 1 error, nothing was written:\n- error x: m."
+    assert report.refusal(item, audit=True) == "1 error, site.yml would refuse this node:\n- error x: m."
+
+
+def test_every_style_has_a_word_for_every_outcome() -> None:
+    assert [style for style, words in report.STYLES.items() if set(words) != set(report.OUTCOMES)] == []
+
+
+def test_an_audit_says_why_a_node_was_not_reached() -> None:
+    found = report.results({"a": {"site_outcome": "unreachable", "site_failure": "No route to host"}}, ["a"])
+    assert report.lines(found, "audit") == ["a - not reached", "  No route to host", "", "1 node: 1 not reached"]
+
+
 def test_how_a_node_was_disturbed_is_still_said_after_its_proof() -> None:
     note = {"id": "site.no_cluster", "severity": "note", "message": "without drain", "hint": ""}
     old = {"id": "recipe.x", "severity": "warning", "message": "was repaired", "hint": ""}
