@@ -15,9 +15,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 help:
 	@echo 'make demo        plan and write three nodes on paper (makes .venv first)'
 	@echo 'make demo-clean  forget what the demo wrote'
-	@echo 'make test        lint, sanity, units, molecule, mutations, artifact; ONLY="lint units" runs these stages'
+	@echo 'make test        every stage of tests/run.py but the lab; ONLY="lint units" runs these; python tests/run.py --list names them'
 	@echo 'make bench       measure: reading topology, auditing 200 hosts'
-	@echo 'make test-lab    tests on virtual two-socket nodes with real kernels (needs QEMU by mmdebstrap: tests/lab/README.md)'
+	@echo 'make test-lab    the lab: molecule scenarios on virtual two-socket nodes with real kernels (tests/lab/README.md has which, and what it needs)'
 	@echo 'make lab-up NODE=a, lab-ssh NODE=a, lab-status, lab-down   such nodes by hand'
 	@echo 'make docs        write docs/knobs.md from the registry of knobs'
 	@echo 'make clean       remove everything that make made'

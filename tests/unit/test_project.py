@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.inferops.locality.plugins.plugin_utils import maintenance
+
 TOP = Path(__file__).resolve().parents[2]
 PLUGINS = TOP / "plugins"
 ROLES = sorted(path.name for path in (TOP / "roles").glob("*") if (path / "tasks").is_dir())
@@ -71,6 +73,15 @@ def test_pages_generated_from_the_registry_are_current() -> None:
     knobs_doc = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(knobs_doc)
     assert (TOP / "docs" / "knobs.md").read_text(encoding="utf-8") == knobs_doc.page(knobs_doc.registry()), "run make docs"
+
+
+def test_the_lab_lists_its_scenarios_and_those_that_are_run() -> None:
+    names = {path.parent.name for path in (TOP / "molecule").glob("*/molecule.yml") if "LOCALITY_LAB_NODES" in path.read_text(encoding="utf-8")}
+    rows = re.findall(r"^\| `(\w+)` \| (yes|no) \|", (TOP / "tests" / "lab" / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(name for name, _run in rows) == sorted(names)
+    program = ast.parse((TOP / "tests" / "run.py").read_text(encoding="utf-8"))
+    budgets = next(node.value for node in program.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAB_SCENARIOS")
+    assert {name for name, run in rows if run == "yes"} == set(ast.literal_eval(budgets))
 
 
 # -- layers ---------------------------------------------------------------------------------------------------------
@@ -176,3 +187,79 @@ def test_the_next_release_is_the_one_that_new_things_name() -> None:
     added = re.compile(r"^version_added: ['\"]?([0-9.]+)", re.MULTILINE)
     named = {found for path in PLUGINS.rglob("*.py") for found in added.findall(path.read_text(encoding="utf-8"))}
     assert {tuple(map(int, found.split("."))) > tuple(map(int, version.split("."))) for found in named} <= {False}
+
+
+# -- variables ------------------------------------------------------------------------------------------------------
+
+VARIABLES = TOP / "docs" / "variables.md"
+PLAYBOOKS = sorted((TOP / "playbooks").glob("*.yml"))
+# Read from the host's variables by a plugin, for these playbooks.
+READ_BY_PLUGINS = {"locality_records_dir": {"site.yml", "rollback.yml"}}
+
+
+def variables_read(text: str) -> set[str]:
+    """Variables of the inventory that YAML or Jinja text reads; what it sets, groups and filters are none."""
+    lines = [line for line in text.splitlines() if not re.match(r"\s*(#|key:)", line)]
+    return set(re.findall(r"(?<![\w.'\"/-])locality_[a-z_]+\b(?!\s*:)", "\n".join(lines)))
+
+
+def variable_readers() -> dict[str, set[str]]:
+    """Variable → playbooks and roles that read it."""
+    readers: dict[str, set[str]] = {name: set(playbooks) for name, playbooks in READ_BY_PLUGINS.items()}
+    for playbook in PLAYBOOKS:
+        text = playbook.read_text(encoding="utf-8")
+        imported_tasks = [TOP / "playbooks" / name for name in re.findall(r"import_tasks: (tasks/\S+)", text)]
+        for name in variables_read("\n".join([text, *(file.read_text(encoding="utf-8") for file in imported_tasks)])):
+            readers.setdefault(name, set()).add(playbook.name)
+    for role in ROLES:
+        for kind in ("defaults", "vars", "tasks", "handlers", "templates"):
+            for file in (path for path in (TOP / "roles" / role / kind).rglob("*") if path.is_file()):
+                for name in variables_read(file.read_text(encoding="utf-8")):
+                    readers.setdefault(name, set()).add(role)
+    return readers
+
+
+def variable_rows() -> dict[str, list[str]]:
+    """The rows of the page about inventory variables, by variable."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in VARIABLES.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    return {row[0].strip("`"): row for row in rows if row[0].startswith("`locality_")}
+
+
+def test_every_variable_is_listed_with_its_readers() -> None:
+    assert {name: set(re.findall(r"`([^`]+)`", row[4])) for name, row in variable_rows().items()} == variable_readers()
+
+
+def test_plugins_read_the_variables_that_they_are_said_to() -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for folder in ("action", "plugin_utils") for path in (PLUGINS / folder).glob("*.py"))
+    assert set(re.findall(r"\.get\(\"(locality_\w+)\"", texts)) == set(READ_BY_PLUGINS)
+
+
+def test_listed_defaults_are_those_of_the_code() -> None:
+    taken = re.compile(r"(?<![\w.])(locality_\w+) \| default\((\[[^]]*\]|[^(),]*)(?:, true)?\)")
+    files = [*(TOP / "playbooks").rglob("*.yml"), *(TOP / "roles" / role / "defaults" / "main.yml" for role in ROLES)]
+    found = {match for file in files for match in taken.findall(file.read_text(encoding="utf-8"))}
+    rows = variable_rows()
+    wrong = [(name, value) for name, value in found if yaml.safe_load(rows[name][2].strip("`")) != yaml.safe_load(value.replace("none", "null"))]
+    assert wrong == []
+    assert {name for name, _value in found} == set(rows) - set(READ_BY_PLUGINS)
+
+
+def test_keys_of_the_maintenance_windows_are_listed_with_their_defaults() -> None:
+    part = VARIABLES.read_text(encoding="utf-8").split("## `locality_maintenance`")[1].split("\n## ")[0]
+    listed = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", part, re.MULTILINE))
+    assert listed == {key: str(maintenance.NUMBERS[key][0]) if key in maintenance.NUMBERS else "none" for key in maintenance.KEYS}
+
+
+def test_variables_of_the_command_line_are_read() -> None:
+    part = VARIABLES.read_text(encoding="utf-8").split("## On the command line")[1].split("\n## ")[0]
+    listed = re.findall(r"^\| `(\w+)` \| `(\w+\.yml)` \|", part, re.MULTILINE)
+    assert listed and [
+        (name, playbook) for name, playbook in listed
+        if not re.search(rf"(?<![\w.]){name} \||\b{name} is (not )?defined", (TOP / "playbooks" / playbook).read_text(encoding="utf-8"))
+    ] == []
+
+
+def test_inventories_set_what_somebody_reads() -> None:
+    files = [path for name in ("example", "demo") for path in (TOP / "inventories" / name).glob("*_vars/*.yml")]
+    names = {name for path in files for name in load(path)}
+    assert {name for name in names if name.startswith("locality_")} - set(variable_rows()) == set()

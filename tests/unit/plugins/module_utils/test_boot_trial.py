@@ -96,6 +96,8 @@ def test_what_failed_is_tried_again_only_if_told(tmp_path: Path) -> None:
     paper.boot()
     paper.boot()
     assert arm(paper, retry=True).trial["state"] == "armed"
+    # As site.yml does next.
+    assert not arm(paper).changed
     assert on_trial(paper.boot())
     assert confirm(paper).changed
     assert paper.boot() == [*OLD, *ARGS]
