@@ -110,9 +110,9 @@ MODULE_UTILS = sorted(path for path in (PLUGINS / "module_utils").glob("*.py"))
 OPENS_FILES = {"open", "io.open"} | {f"os.{name}" for name in ("open", "listdir", "scandir", "readlink", "walk", "stat", "lstat")}
 # sysroot reads. What writes, and what takes a link as a link, says here why it does so itself.
 OPENS_NEVERTHELESS = {
-    "boot_files": {"os.open", "os.stat"},  # replaces the boot loader's files, forced to the disk
     "host_settings": {"os.open"},  # gives files of the kernel back what they said
     "irq": {"os.open"},  # the kernel's answer to a write of an interrupt's CPUs is its errno
+    "node_files": {"os.lstat", "os.open"},  # replaces files, forced to the disk
     "snapshot": {"os.lstat", "os.readlink"},  # copies links as links
 }
 OPENS_FILES |= {f"os.path.{name}" for name in ("exists", "isfile", "isdir", "islink", "realpath")}
