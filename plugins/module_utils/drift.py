@@ -22,6 +22,9 @@ from ansible_collections.inferops.locality.plugins.module_utils import quantity
 
 WRITTEN = "written, not in force"
 
+# How many settings of somebody else in one of our files are named.
+_STRAYS = 8
+
 # Knobs that only the API server shows.
 _CLUSTER_KNOBS = ("node.labels", "node.taints")
 # Values by device: the state has every device, the plan the ones it places.
@@ -237,6 +240,7 @@ def compare(  # noqa: PLR0917
     _recipes(plan, state, adopt, found)
     _piled_up(state, found)
     _inherited(state, found)
+    _strays(state, found)
     for problem in _sequence(state.get("problems"), "state.problems"):
         if "leaves the root" in str(problem.get("reason")):
             found.error("root.escape", f"{problem.get('file')}: {problem.get('reason')}", "remove the link, or give the node's real root")
@@ -297,6 +301,21 @@ def _foreign(state: Mapping[str, Any], wanted: Mapping[str, Any], adopt: bool, f
             found.note(f"foreign.{knob}", f"{message}; locality_adopt takes it over", "")
         else:
             found.error(f"foreign.{knob}", message, "remove it there, or set locality_adopt to let this collection take it over")
+
+
+def _strays(state: Mapping[str, Any], found: findings_m.Findings) -> None:
+    """A warning for each file, since no run is in the way of what was added, but the other way round."""
+    by_file: Dict[str, List[str]] = {}
+    for item in _sequence(state.get("strays"), "state.strays"):
+        line = "" if item.get("line") is None else f" (line {item.get('line')})"
+        by_file.setdefault(str(item.get("file")), []).append(f"{item.get('name')}{line}")
+    for file, names in by_file.items():
+        more = f" and {len(names) - _STRAYS} more" if len(names) > _STRAYS else ""
+        found.warning(
+            "file.stray",
+            f"{file} has settings that this collection does not write there: {', '.join(names[:_STRAYS])}{more}; they go when the file is written again",
+            "move them to a file of your own, with another name",
+        )
 
 
 # -- what the threads do

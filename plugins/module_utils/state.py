@@ -10,7 +10,8 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ansible_collections.inferops.locality.plugins.module_utils import (
-    boot_trial, cpulist, irq, irq_targets, knobs, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_pcie, state_tasks,
+    boot_trial, cpulist, irq, irq_targets, knobs, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_pcie, state_strays,
+    state_tasks,
 )
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
@@ -64,6 +65,7 @@ def read_state(
         "kubelet": {**_kubelet(config), "state_files": state_files, "runs": state_knobs.runs(sysroot, role)},
         "boot": boot_facts,
         "ours": _ours(sysroot, facts["tuned"]["profile_dir"]),
+        "strays": state_strays.read_strays(sysroot, config, facts["tuned"]["profile_dir"]),
         "problems": list(sysroot.problems),
     }
 

@@ -113,6 +113,13 @@ def sysctl_file(sysroot: SysRoot, path: str, keys: Sequence[str]) -> Dict[str, L
     return found
 
 
+def sysctl_names(sysroot: SysRoot, path: str) -> List[Tuple[int, str]]:
+    """Line and key (``vm.swappiness``) of every assignment of one file."""
+    lines = [(number, name) for number, name, value in _sysctl_lines(sysroot.text(path) or "") if value is not None]
+    keys = [(number, _sysctl_key(name.lstrip("-").strip()).lstrip("/")) for number, name in lines]
+    return [(number, key.translate(str.maketrans("./", "/."))) for number, key in keys]
+
+
 def _sysctl_lines(text: str) -> List[Tuple[int, str, Optional[str]]]:
     lines: List[Tuple[int, str, Optional[str]]] = []
     for number, raw in enumerate(text.split("\n"), 1):
@@ -167,6 +174,12 @@ def tmpfiles_after_boot(sysroot: SysRoot) -> List[Write]:
     Without it ``w!`` lines are passed over before lines for one path are compared (systemd, src/tmpfiles/tmpfiles.c).
     """
     return _tmpfiles(sysroot)[1]
+
+
+def tmpfiles_targets(sysroot: SysRoot, path: str) -> List[Tuple[int, str, str]]:
+    """Line, type and path of every line of one file, whether or not it counts."""
+    rows = [(number, line.split(None, 2)) for number, line in enumerate((sysroot.text(path) or "").split("\n"), 1)]
+    return [(number, fields[0], _unquote(fields[1])) for number, fields in rows if len(fields) > 1 and not fields[0].startswith("#")]
 
 
 def _tmpfiles(sysroot: SysRoot) -> Tuple[List[Write], List[Write]]:
@@ -272,7 +285,12 @@ def unit_setting(sysroot: SysRoot, unit: str, section: str, key: str) -> UnitLin
 
 def ini_lines(sysroot: SysRoot, path: str, section: str, key: str) -> List[Setting]:
     """Assignments to a key in a section of one file of systemd's syntax (systemd.syntax(7)), continued lines joined."""
-    found: List[Setting] = []
+    return [setting for here, name, setting in ini_settings(sysroot, path) if (here, name) == (section, key)]
+
+
+def ini_settings(sysroot: SysRoot, path: str) -> List[Tuple[str, str, Setting]]:
+    """All assignments of such a file, each with its section and key."""
+    found: List[Tuple[str, str, Setting]] = []
     here = ""
     lines = (sysroot.text(path) or "").split("\n")
     at = 0
@@ -291,8 +309,8 @@ def ini_lines(sysroot: SysRoot, path: str, section: str, key: str) -> List[Setti
             here = line[1:-1]
             continue
         name, equals, value = line.partition("=")
-        if equals and here == section and name.strip() == key:
-            found.append(Setting(value.strip(), path, number))
+        if equals:
+            found.append((here, name.strip(), Setting(value.strip(), path, number)))
     return found
 
 
@@ -422,12 +440,15 @@ __all__ = (
     "environment",
     "environment_assignments",
     "ini_lines",
+    "ini_settings",
     "is_vendor",
     "mask",
     "sysctl_file",
     "sysctl_lines",
+    "sysctl_names",
     "sysctls",
     "tmpfiles_after_boot",
+    "tmpfiles_targets",
     "tmpfiles_writes",
     "tuned_profile",
     "unit_cgroup",

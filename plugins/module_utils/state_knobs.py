@@ -46,7 +46,7 @@ THP = "/sys/kernel/mm/transparent_hugepage"
 WORKQUEUE = "/sys/devices/virtual/workqueue/cpumask"
 CPUS = "/sys/devices/system/cpu"
 # Files that tmpfiles.d and tuned write, each with its knob; of every CPU's files the first stands for all.
-_WRITTEN: Mapping[str, str] = {
+WRITTEN: Mapping[str, str] = {
     f"{THP}/enabled": "vm.thp",
     f"{THP}/defrag": "vm.thp_defrag",
     WORKQUEUE: "workqueue.cpumask",
@@ -336,7 +336,7 @@ def _tuned_foreign(found: Knobs, tuned: Tuned) -> None:
             if given is not None:
                 found.owned(knob, given)
     for option, setting in tuned.profile.options("sysfs").items():
-        for path, written_knob in _WRITTEN.items():
+        for path, written_knob in WRITTEN.items():
             if written([Write(option, setting, False)], path) is not None:
                 found.owned(written_knob, setting)
 
@@ -349,12 +349,12 @@ def read_written(sysroot: SysRoot, found: Knobs, boot: Boot, tuned: Tuned) -> No
     """
     writes = tmpfiles_writes(sysroot)
     meaning = kernel_args.meaning(boot.args or [], None)
-    for path, knob in _WRITTEN.items():
+    for path, knob in WRITTEN.items():
         for write in [*writes, *tmpfiles_after_boot(sysroot)]:
             if write.setting.file != knobs.FILE_TMPFILES and written([write], path) is not None:
                 found.owned(knob, write.setting)
     chosen: Dict[str, Setting] = {}
-    for path, knob in _WRITTEN.items():
+    for path, knob in WRITTEN.items():
         setting = written(writes, path)
         if setting is not None:
             chosen[knob] = setting
@@ -365,13 +365,13 @@ def read_written(sysroot: SysRoot, found: Knobs, boot: Boot, tuned: Tuned) -> No
         "cpu.latency": tuned.option("cpu", "pm_qos_resume_latency_us"),
     }
     sysfs = [Write(option, setting, False) for option, setting in tuned.profile.options("sysfs").items()]
-    for path, knob in _WRITTEN.items():
+    for path, knob in WRITTEN.items():
         by_tuned[knob] = written(sysfs, path) or by_tuned.get(knob)
     for knob, option in by_tuned.items():
         if option is not None:
             chosen[knob] = option
     forms: Mapping[str, Callable[[str], Any]] = {"cpu.latency": _latency, "workqueue.cpumask": _mask_list, "cpu.governor": _first_word}
-    for knob in dict.fromkeys(_WRITTEN.values()):
+    for knob in dict.fromkeys(WRITTEN.values()):
         if knob in chosen:
             found.configure(knob, forms.get(knob, str)(chosen[knob].value), chosen[knob].source)
         elif knob in meaning.values:
@@ -854,6 +854,7 @@ __all__ = (
     "Arg",
     "Knobs",
     "Tuned",
+    "WRITTEN",
     "bracketed",
     "kubelet_values",
     "read_interrupts",

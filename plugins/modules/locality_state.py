@@ -322,6 +322,14 @@ ansible_facts:
           type: list
           elements: str
           sample: [/etc/sysctl.d/90-inferops-locality.conf]
+        strays:
+          description:
+            - What stands in the text files of the host and kubelet layers and is none of the settings that this collection writes there. Names, no values.
+            - C(line) is V(null) where only the file is known.
+          returned: success
+          type: list
+          elements: dict
+          sample: [{file: /etc/sysctl.d/90-inferops-locality.conf, line: 6, name: vm.dirty_ratio}]
         problems:
           description: Files that are there and could not be used.
           returned: success

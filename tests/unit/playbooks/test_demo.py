@@ -107,6 +107,7 @@ def test_a_second_run_changes_nothing(demo: Demo) -> None:
 def test_an_audit_of_the_written_nodes_is_clean(demo: Demo) -> None:
     assert demo.audit.rc == 0, demo.audit.text
     assert "3 nodes: 3 in sync" in demo.audit.out
+    assert "file.stray" not in demo.audit.out
 
 
 @pytest.mark.parametrize(
@@ -173,11 +174,12 @@ def test_an_audit_names_the_knob_of_an_edited_file_and_no_other(demo: Demo, tmp_
     trees = tmp_path / "trees"
     shutil.copytree(demo.trees, trees, symlinks=True)
     file = trees / "h100-sxm-4gpu" / knobs.FILE_SYSCTL[1:]
-    file.write_text(file.read_text(encoding="utf-8").replace("vm.swappiness = 0", "vm.swappiness = 60"), encoding="utf-8")
+    file.write_text(file.read_text(encoding="utf-8").replace("vm.swappiness = 0", "vm.swappiness = 60") + "vm.dirty_ratio = 5\n", encoding="utf-8")
     run = playing.play("audit", inventory=playing.DEMO, env={"LOCALITY_PAPER_TREES": str(trees)})
     assert run.rc != 0
     assert f"vm.swappiness: configured 60 ({knobs.FILE_SYSCTL}:3); wanted 0" in run.out
     assert "1 managed knob drifts: vm.swappiness" in run.text
+    assert f"warning file.stray: {knobs.FILE_SYSCTL} has settings that this collection does not write there: vm.dirty_ratio (line 6)" in run.out
     assert "2 in sync; 1 drifting" in run.out
     assert {host: counts["failed"] for host, counts in run.recap.items() if host in HOSTS} == {host: int(host == "h100-sxm-4gpu") for host in HOSTS}
 

@@ -1087,7 +1087,7 @@ GARBAGE: dict[str, bytes] = {
 def test_garbled_files_are_problems_not_errors(tmp_path: Path, kind: str) -> None:
     state = read_state(build(tmp_path, dict.fromkeys(READ, GARBAGE[kind])))
     json.dumps(state)
-    parts = {"platform", "running", "configured", "foreign", "irqs", "softirqs", "tasks", "cpu_affinity", "kubelet", "boot", "ours", "problems"}
+    parts = {"platform", "running", "configured", "foreign", "irqs", "softirqs", "tasks", "cpu_affinity", "kubelet", "boot", "ours", "strays", "problems"}
     assert set(state) == parts
     if kind == "not UTF-8":
         assert len(state["problems"]) > 20
