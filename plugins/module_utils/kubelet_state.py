@@ -5,7 +5,8 @@
 
 A kubelet whose checkpoint disagrees with its configuration does not start. The files are JSON with a checksum over Go's
 printed form of the structure (not over the text), which differs between versions. All forms of Kubernetes 1.17 to 1.37 are
-known; a file of any other form is ``unknown`` and is left alone. Nothing here writes a checkpoint.
+known; a file of any other form is ``unknown`` and is left alone. Nothing here writes a checkpoint. Whether a kubelet would start with one
+is told by ``kubelet_predict``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuSet
-from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 CPU_FILE = "cpu_manager_state"
 MEMORY_FILE = "memory_manager_state"
@@ -48,13 +48,19 @@ class CpuState:
 
 @dataclass(frozen=True)
 class MemoryState:
-    """One memory checkpoint. ``machine``: NUMA node to resource to ``{total, systemReserved, allocatable, reserved, free}`` in bytes."""
+    """One memory checkpoint. ``machine``: NUMA node to resource to ``{total, systemReserved, allocatable, reserved, free}`` in bytes.
+
+    :ivar entries: pod UID to container to blocks ``{numaAffinity, type, size}``, sizes in bytes. :ivar pods: blocks of a whole pod (v2, v3).
+    :ivar assignments: NUMA node to how many blocks it serves. :ivar cells: NUMA node to the nodes it is tied to, itself among them.
+    """
 
     form: str
     policy: str
     machine: Dict[int, Dict[str, Dict[str, int]]]
     entries: Dict[str, Dict[str, List[Dict[str, Any]]]] = field(default_factory=dict)
     pods: Dict[str, List[Dict[str, Any]]] = field(default_factory=dict)
+    assignments: Dict[int, int] = field(default_factory=dict)
+    cells: Dict[int, List[int]] = field(default_factory=dict)
 
 
 # -- checksums (pkg/kubelet/checkpointmanager/checksum; go-spew with %#v, sorted keys, no methods)
@@ -113,6 +119,8 @@ def _elements(value: Mapping[str, Any]) -> str:
     return _map(dict.fromkeys(cpulist.from_kubelet(str(_lower(value).get("cpuset", ""))), "{}"))
 
 
+# The sizes of a resource on a NUMA node, in the order of the kubelet's file.
+TABLE = ("total", "systemReserved", "allocatable", "reserved", "free")
 _TABLE = (("TotalMemSize", "total"), ("SystemReserved", "systemreserved"), ("Allocatable", "allocatable"), ("Reserved", "reserved"), ("Free", "free"))
 
 
@@ -157,10 +165,21 @@ def memory_checksum(form: str, data: Mapping[str, Any]) -> int:
 # -- decoding
 
 def _lower(data: Any) -> Dict[str, Any]:
-    """A Go structure: keys match without regard to case, later ones win."""
+    """A Go structure: keys match without regard to case."""
     if not isinstance(data, dict):
         raise StateError("is not JSON of the expected shape", "unknown")
-    return {str(key).lower(): value for key, value in data.items()}
+    found = {str(key).lower(): value for key, value in data.items()}
+    if len(found) != len(data):
+        raise StateError("has a key twice, in different spellings", "unknown")
+    return found
+
+
+def _once(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """An object of JSON. Of a key that is there twice Go takes the last and merges maps; no kubelet writes one."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise StateError("has a key twice", "unknown")
+    return found
 
 
 _CPU_KEYS = frozenset(("policyname", "defaultcpuset", "entries", "podentries", "checksum", "data", "datachecksum"))
@@ -171,7 +190,9 @@ def _load(text: str, keys: frozenset[str]) -> Dict[str, Any]:
     if not text.strip("\0 \t\r\n"):
         raise StateError("is empty")
     try:
-        raw = json.loads(text)
+        raw = json.loads(text, object_pairs_hook=_once)
+    except StateError:
+        raise
     except RecursionError as error:
         raise StateError("is not JSON: nested too deeply") from error
     except ValueError as error:
@@ -290,134 +311,28 @@ def decode_memory(text: str) -> MemoryState:
         if not matches:
             raise StateError("checksum does not match")
         inner = _inner(data, _MEMORY_KEYS) if form == "v3" else data
-        machine = {int(node): {resource: {str(key): int(size) for key, size in sizes.items()}
-                               for resource, sizes in (_lower(state).get("memorymap") or {}).items()}
-                   for node, state in (inner.get("machinestate") or {}).items()}
-        entries = {pod: {name: list(blocks or []) for name, blocks in _objects(value, pod).items()} for pod, value in (inner.get("entries") or {}).items()}
-        pods = {pod: list(_lower(value).get("memoryblocks") or []) for pod, value in (inner.get("podentries") or {}).items()}
+        nodes = {int(node): _lower(state) for node, state in (inner.get("machinestate") or {}).items()}
+        machine = {node: {resource: {name: int(_lower(sizes).get(name.lower(), 0)) for name in TABLE}
+                          for resource, sizes in (state.get("memorymap") or {}).items()}
+                   for node, state in nodes.items()}
+        assignments = {node: int(state.get("numberofassignments") or 0) for node, state in nodes.items()}
+        cells = {node: [int(cell) for cell in state.get("cells") or []] for node, state in nodes.items()}
+        entries = {pod: {name: [_block(block) for block in blocks or []] for name, blocks in _objects(value, pod).items()}
+                   for pod, value in (inner.get("entries") or {}).items()}
+        pods = {pod: [_block(block) for block in _lower(value).get("memoryblocks") or []] for pod, value in (inner.get("podentries") or {}).items()}
     except StateError:
         raise
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise StateError("is not JSON of the expected shape", "unknown") from error
-    return MemoryState(form, inner.get("policyname") or "", machine, entries, pods)
+    return MemoryState(form, inner.get("policyname") or "", machine, entries, pods, assignments, cells)
 
 
-# -- judging
-
-def judge(
-    sysroot: SysRoot, root_dir: str = DEFAULT_ROOT_DIR, wanted: Optional[Mapping[str, Any]] = None, online: Optional[CpuSet] = None,
-) -> Dict[str, Dict[str, Any]]:
-    """Read both checkpoints and say whether a kubelet with the ``wanted`` policies could take them.
-
-    Judged are form and checksum, the policy's name, and that the CPU manager's sets are the online CPUs (static policy). Whether reserved
-    CPUs or NUMA totals would stop it is not.
-
-    :param root_dir: the kubelet's ``--root-dir``.
-    :param wanted: ``{"cpu": "static"|"none"|None, "memory": "Static"|"None"|None, "strict": bool, "reserved": CpuSet}``; a policy
-        of None is not judged. With ``strict`` (option strict-cpu-reservation, default false) the ``reserved`` CPUs are in none of
-        the sets; without it they are not looked at.
-    :param online: the online CPUs; None where they are not known.
-    :returns: for ``cpu`` and ``memory``: ``{file, exists, policy, valid, reason, format, entries}``. ``valid`` is None where there is no
-        file; ``entries`` counts containers and pods with resources of their own; ``format`` is ``v1``…``v4``, ``unknown`` or None.
-    """
-    wanted = wanted or {}
-    folder = root_dir.rstrip("/")
-    return {"cpu": _judge_cpu(sysroot, f"{folder}/{CPU_FILE}", wanted, online), "memory": _judge_memory(sysroot, f"{folder}/{MEMORY_FILE}", wanted)}
-
-
-def _file(sysroot: SysRoot, path: str) -> Tuple[Dict[str, Any], Optional[str]]:
-    result: Dict[str, Any] = {"file": path, "exists": False, "policy": None, "valid": None, "reason": None, "format": None, "entries": 0}
-    data = sysroot.data(path, MAX_BYTES)
-    if data is None:
-        if sysroot.exists(path):
-            result.update(exists=True, reason="cannot be read")
-        return result, None
-    result["exists"] = True
-    try:
-        return result, data.decode("utf-8")
-    except UnicodeDecodeError:
-        result.update(valid=False, reason="is not UTF-8 text")
-        return result, None
-
-
-def _judge_cpu(sysroot: SysRoot, path: str, wanted: Mapping[str, Any], online: Optional[CpuSet]) -> Dict[str, Any]:
-    result, text = _file(sysroot, path)
-    if text is None:
-        return result
-    try:
-        state = decode_cpu(text)
-    except StateError as error:
-        result.update(valid=False, reason=str(error), format=error.form)
-        return result
-    result.update(valid=True, policy=state.policy, format=state.form, entries=sum(len(containers) for containers in state.entries.values()) + len(state.pods))
-    policy = wanted.get("cpu")
-    if policy is not None and state.policy != policy:
-        result.update(valid=False, reason=f"policy is '{state.policy}', wanted '{policy}'")
-    elif state.policy == "static" and online is not None:
-        reason = _static_reason(state, online, wanted)
-        if reason:
-            result.update(valid=False, reason=reason)
-    return result
-
-
-def _static_reason(state: CpuState, online: CpuSet, wanted: Mapping[str, Any]) -> Optional[str]:
-    """Why the sets of a static checkpoint are not this machine's (pkg/kubelet/cm/cpumanager/policy_static.go validateState)."""
-    given: List[CpuSet] = [cpus for containers in state.entries.values() for cpus in containers.values()] + list(state.pods.values())
-    if not state.default and given:
-        return "the default CPU set is empty, but there are entries"
-    if not state.default:
-        return None
-    known = state.default.union(*given)
-    expected = online - frozenset(wanted.get("reserved") or ()) if wanted.get("strict") else online
-    return None if known == expected else _difference(known, expected)
-
-
-def _difference(known: CpuSet, expected: CpuSet) -> str:
-    parts = []
-    if expected - known:
-        parts.append(f"CPUs {cpulist.to_list(expected - known)} are not in it")
-    if known - expected:
-        parts.append(f"CPUs {cpulist.to_list(known - expected)} are in it and not online")
-    return "does not fit the online CPUs: " + ", ".join(parts)
-
-
-def _judge_memory(sysroot: SysRoot, path: str, wanted: Mapping[str, Any]) -> Dict[str, Any]:
-    result, text = _file(sysroot, path)
-    if text is None:
-        return result
-    try:
-        state = decode_memory(text)
-    except StateError as error:
-        result.update(valid=False, reason=str(error), format=error.form)
-        return result
-    count = sum(len(containers) for containers in state.entries.values()) + len(state.pods)
-    result.update(valid=True, policy=state.policy, format=state.form, entries=count)
-    policy = wanted.get("memory")
-    if policy is not None and state.policy != policy:
-        result.update(valid=False, reason=f"policy is '{state.policy}', wanted '{policy}'")
-    return result
-
-
-def summary(judged: Mapping[str, Mapping[str, Any]], wanted: Optional[Mapping[str, Any]] = None) -> str:
-    """``consistent``, or why a kubelet with the ``wanted`` policies (as for :func:`judge`) would not take the files.
-
-    Absent files are consistent: the kubelet makes them.
-    """
-    reasons = []
-    for name in ("cpu", "memory"):
-        entry = judged.get(name) or {}
-        if not entry.get("exists"):
-            continue
-        reason = entry.get("reason")
-        policy = (wanted or {}).get(name)
-        if not reason and policy is not None and entry.get("policy") != policy:
-            reason = f"policy is '{entry.get('policy')}', wanted '{policy}'"
-        if reason:
-            reasons.append(f"{entry.get('file')} {reason}")
-    return "; ".join(reasons) or "consistent"
+def _block(block: Any) -> Dict[str, Any]:
+    found = _lower(block)
+    return {"numaAffinity": [int(node) for node in found.get("numaaffinity") or []], "type": str(found.get("type") or ""), "size": int(found.get("size") or 0)}
 
 
 __all__ = (
-    "CPU_FILE", "CpuState", "DEFAULT_ROOT_DIR", "MEMORY_FILE", "MemoryState", "StateError", "cpu_checksum", "data_checksum", "decode_cpu",
-    "decode_memory", "fnv1a", "judge", "memory_checksum", "summary",
+    "CPU_FILE", "CpuState", "DEFAULT_ROOT_DIR", "MAX_BYTES", "MEMORY_FILE", "MemoryState", "StateError", "TABLE", "cpu_checksum", "data_checksum", "decode_cpu",
+    "decode_memory", "fnv1a", "memory_checksum",
 )

@@ -9,7 +9,8 @@ import platform as running_python
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ansible_collections.inferops.locality.plugins.module_utils import nic_channels
+from ansible_collections.inferops.locality.plugins.module_utils import kubelet_args, nic_channels
+from ansible_collections.inferops.locality.plugins.module_utils.kubelet_args import DEFAULT_DATA_DIR, DEFAULT_ROOT_DIR, root_dir
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot, trial_obstacle
@@ -22,8 +23,6 @@ _MICRO: Tuple[str, ...] = ("sl-micro", "sle-micro", "sle-micro-rancher", "suse-m
 MINIMUM_PYTHON = (3, 9)
 # Newest first; what is looked for when a node's python3 is too old.
 _PYTHONS: Tuple[str, ...] = tuple(f"3.{minor}" for minor in range(15, 8, -1))
-DEFAULT_DATA_DIR = "/var/lib/rancher/rke2"
-DEFAULT_ROOT_DIR = "/var/lib/kubelet"
 RKE2_ROLES: Tuple[str, ...] = ("server", "agent")
 _UNIT_DIRS: Tuple[str, ...] = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
@@ -272,34 +271,23 @@ def rke2_role(sysroot: SysRoot, data_dir: str) -> Tuple[Optional[str], List[str]
 
 
 def _rke2(sysroot: SysRoot, probe: Probe, config: Rke2Config) -> Dict[str, Any]:
-    data_dir = config.values.get("data-dir")
-    data_dir = data_dir if isinstance(data_dir, str) and data_dir.startswith("/") else DEFAULT_DATA_DIR
+    data_dir = kubelet_args.data_dir(config)
     role, units = rke2_role(sysroot, data_dir)
-    version = None
-    match = re.search(r"(?:^|/)data/(v\d+\.\d+\.\d+)[+-](rke2r\d+)", sysroot.readlink(f"{data_dir}/bin") or "")
-    if match:
-        version = f"{match.group(1)}+{match.group(2)}"
-    else:
+    version = kubelet_args.version(sysroot, config)
+    if version is None:
         answer = probe.ask("rke2-version")
         match = re.search(r"v\d+\.\d+\.\d+\S*", answer.out) if answer is not None else None
         version = match.group() if match else None
-    minor = re.match(r"v\d+\.(\d+)", version or "")
     name = config.values.get("node-name")
     return {
         "role": role,
         "version": version,
-        "minor": int(minor.group(1)) if minor else None,
+        "minor": kubelet_args.minor(version),
         "data_dir": data_dir,
         "kubelet_root_dir": root_dir(config),
         "node_name": name if isinstance(name, str) and name else None,
         "units": units,
     }
-
-
-def root_dir(config: Rke2Config) -> str:
-    """The kubelet's directory: ``root-dir`` of its arguments, else the default that RKE2 keeps."""
-    values = [arg.value for arg in config.kubelet_args if arg.flag == "root-dir" and arg.value.startswith("/")]
-    return values[-1] if values else DEFAULT_ROOT_DIR
 
 
 def _nic_queues(sysroot: SysRoot, probe: Probe, nics: Sequence[Mapping[str, Any]]) -> Dict[str, Optional[int]]:

@@ -10,10 +10,9 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ansible_collections.inferops.locality.plugins.module_utils import (
-    boot_trial, cpulist, irq, irq_targets, knobs, kubelet_state, pcie, platform, rke2_config, state_boot, state_knobs, state_pcie, state_strays,
+    boot_trial, irq, irq_targets, knobs, kubelet_args, kubelet_predict, pcie, platform, rke2_config, state_boot, state_knobs, state_pcie, state_strays,
     state_tasks,
 )
-from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config
 from ansible_collections.inferops.locality.plugins.module_utils.state_knobs import Knobs
@@ -52,7 +51,7 @@ def read_state(
     state_knobs.read_kubelet(sysroot, found, config, role, facts["rke2"]["data_dir"])
     state_knobs.read_runtime(sysroot, found)
     tasks = state_tasks.look(sysroot) if watch and sysroot.live else None
-    state_files = _state_files(sysroot, found, config, facts["rke2"]["kubelet_root_dir"])
+    checkpoints = _state_files(sysroot, found, config, facts["rke2"])
     return {
         "platform": facts,
         "running": dict(sorted(found.running.items())),
@@ -62,7 +61,7 @@ def read_state(
         "softirqs": _softirqs(sysroot, softirq_interval, pause),
         "tasks": tasks,
         "cpu_affinity": state_tasks.read_affinity(sysroot, role),
-        "kubelet": {**_kubelet(config), "state_files": state_files, "runs": state_knobs.runs(sysroot, role)},
+        "kubelet": {**_kubelet(config), **checkpoints, "runs": state_knobs.runs(sysroot, role)},
         "boot": boot_facts,
         "ours": _ours(sysroot, facts["tuned"]["profile_dir"]),
         "strays": state_strays.read_strays(sysroot, config, facts["tuned"]["profile_dir"]),
@@ -113,25 +112,23 @@ def _kubelet(config: Rke2Config) -> Dict[str, Any]:
     }
 
 
-def _state_files(sysroot: SysRoot, found: Knobs, config: Rke2Config, root_dir: str) -> Dict[str, Any]:
-    """Judge the kubelet's checkpoint files against the policies it will start with."""
-    wanted: Optional[Dict[str, Any]] = None
-    if config.complete:
-        values = {knob: found.configured[knob]["value"] for knob in state_knobs.KUBELET_FLAGS.values()}
-        # Without the flags the kubelet's own defaults hold.
-        wanted = {"cpu": values["kubelet.cpu_manager_policy"] or "none", "memory": values["kubelet.memory_manager_policy"] or "None"}
-        if "strict-cpu-reservation=true" in (values["kubelet.cpu_manager_options"] or []):
-            try:
-                wanted.update(strict=True, reserved=cpulist.from_kubelet(values["kubelet.reserved_cpus"] or ""))
-            except CpuListError:
-                wanted = {"memory": wanted["memory"]}
-    online = sysroot.cpu_list("/sys/devices/system/cpu/online")
-    files = kubelet_state.judge(sysroot, root_dir, wanted, online)
+def _state_files(sysroot: SysRoot, found: Knobs, config: Rke2Config, rke2: Mapping[str, Any]) -> Dict[str, Any]:
+    """The kubelet's checkpoint files, judged against what it will start with, and the machine they were compared with."""
+    # Without the flags the kubelet's own defaults hold.
+    wanted = {knob: found.configured[knob]["value"] for knob in kubelet_args.FLAGS.values()} if config.complete else None
+    machine = kubelet_predict.read_machine(sysroot, rke2["minor"])
+    root_dir = rke2["kubelet_root_dir"]
+    files = kubelet_predict.read_files(sysroot, root_dir)
+    prediction = kubelet_predict.predict(files, wanted, machine)
     # A directory that may not be entered hides whether there are files at all.
     unread = any(problem["file"].startswith(root_dir) and "cannot be" in problem["reason"] for problem in sysroot.problems)
     if wanted is not None and not unread:
-        found.configure("kubelet.state_files", kubelet_state.summary(files, wanted), root_dir)
-    return files
+        found.configure("kubelet.state_files", kubelet_predict.summary(prediction), root_dir)
+    judged = kubelet_predict.judge(files, prediction)
+    return {
+        "state_files": {name: {**entry, "content": kubelet_predict.content(files[name])} for name, entry in judged.items()},
+        "machine": machine.to_facts(),
+    }
 
 
 __all__ = ("read_state",)

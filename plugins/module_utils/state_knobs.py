@@ -13,7 +13,6 @@ import hashlib
 import io
 import os
 import re
-import shlex
 import zipfile
 import zlib
 from collections import Counter
@@ -23,9 +22,12 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist, findings, irq, kernel_args, knobs, quantity
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError, CpuSet
 from ansible_collections.inferops.locality.plugins.module_utils.kernel_args import Arg
+from ansible_collections.inferops.locality.plugins.module_utils.kubelet_args import FLAGS as KUBELET_FLAGS
+from ansible_collections.inferops.locality.plugins.module_utils.kubelet_args import file_settings, unit_settings
+from ansible_collections.inferops.locality.plugins.module_utils.kubelet_args import values as kubelet_values
 from ansible_collections.inferops.locality.plugins.module_utils.platform import irqbalance_env, irqbalance_installed, tuned_dirs
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
-from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import KubeletArg, Rke2Config, split_argument
+from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import KubeletArg, Rke2Config
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import (
     Setting, TunedProfile, Write, enabled, environment, environment_assignments, is_vendor, mask, sysctl_file, sysctls, tmpfiles_after_boot,
@@ -57,37 +59,6 @@ WRITTEN: Mapping[str, str] = {
 _CMDLINE_KNOBS: Tuple[str, ...] = (
     "kernel.isolcpus", "kernel.nohz_full", "kernel.irqaffinity", "kernel.rcu_nocbs", "kernel.hugepages", "kernel.iommu", "kernel.acs",
 )
-
-KUBELET_FLAGS: Mapping[str, str] = {
-    "cpu-manager-policy": "kubelet.cpu_manager_policy",
-    "cpu-manager-policy-options": "kubelet.cpu_manager_options",
-    "topology-manager-policy": "kubelet.topology_manager_policy",
-    "topology-manager-scope": "kubelet.topology_manager_scope",
-    "topology-manager-policy-options": "kubelet.topology_manager_options",
-    "memory-manager-policy": "kubelet.memory_manager_policy",
-    "reserved-memory": "kubelet.reserved_memory",
-    "reserved-cpus": "kubelet.reserved_cpus",
-    "system-reserved": "kubelet.system_reserved",
-    "kube-reserved": "kubelet.kube_reserved",
-    "eviction-hard": "kubelet.eviction_hard",
-}
-
-# The same settings in a KubeletConfiguration file. Flags beat files, but a file that sets one is somebody's decision.
-_KUBELET_FIELDS: Mapping[str, str] = {
-    "cpuManagerPolicy": "kubelet.cpu_manager_policy",
-    "cpuManagerPolicyOptions": "kubelet.cpu_manager_options",
-    "topologyManagerPolicy": "kubelet.topology_manager_policy",
-    "topologyManagerScope": "kubelet.topology_manager_scope",
-    "topologyManagerPolicyOptions": "kubelet.topology_manager_options",
-    "memoryManagerPolicy": "kubelet.memory_manager_policy",
-    "reservedMemory": "kubelet.reserved_memory",
-    "reservedSystemCPUs": "kubelet.reserved_cpus",
-    "systemReserved": "kubelet.system_reserved",
-    "kubeReserved": "kubelet.kube_reserved",
-    "evictionHard": "kubelet.eviction_hard",
-}
-# Written by RKE2 itself at each start.
-_RKE2_DEFAULTS = "00-rke2-defaults.conf"
 
 
 @dataclass
@@ -677,77 +648,6 @@ def _affinity(sysroot: SysRoot, irqs: Sequence[Mapping[str, Any]], entry: Option
 # -- the kubelet
 
 
-def kubelet_values(args: Sequence[Tuple[str, str]]) -> Dict[str, Any]:
-    """Knobs of a list of kubelet flags and values, in order; a flag that is not there is None.
-
-    Plain flags: the last wins. Maps and ``reserved-memory`` grow with each use. A value that the kubelet would not take stays
-    as its text, which equals no plan.
-    """
-    given: Dict[str, List[str]] = {}
-    for flag, value in args:
-        given.setdefault(flag, []).append(value)
-    values: Dict[str, Any] = dict.fromkeys(KUBELET_FLAGS.values())
-    for flag, knob in KUBELET_FLAGS.items():
-        texts = given.get(flag)
-        if texts is None:
-            continue
-        if flag == "cpu-manager-policy-options":
-            values[knob] = sorted(texts)
-        elif flag == "topology-manager-policy-options":
-            values[knob] = _pairs(texts, "=", str)
-        elif flag == "reserved-memory":
-            values[knob] = _reserved_memory(texts)
-        elif flag == "reserved-cpus":
-            try:
-                values[knob] = cpulist.to_list(cpulist.from_kubelet(texts[-1]))
-            except CpuListError:
-                values[knob] = texts[-1]
-        elif flag in ("system-reserved", "kube-reserved"):
-            values[knob] = _pairs(texts, "=", _bytes)
-        elif flag == "eviction-hard":
-            values[knob] = _pairs(texts, "<", _bytes)
-        else:
-            values[knob] = texts[-1]
-    return values
-
-
-def _bytes(text: str) -> Any:
-    """Bytes of a quantity of memory; the text itself for percentages and what is no quantity."""
-    try:
-        return quantity.to_bytes(text)
-    except quantity.QuantityError:
-        return text
-
-
-def _pairs(texts: Sequence[str], separator: str, read: Callable[[str], Any]) -> Any:
-    pairs: Dict[str, Any] = {}
-    for text in texts:
-        for part in text.split(","):
-            name, found, value = part.partition(separator)
-            if not found:
-                return " ".join(texts)
-            value = value.strip()
-            pairs[name.strip()] = value if name.strip() == "cpu" else read(value)
-    return pairs
-
-
-def _reserved_memory(texts: Sequence[str]) -> Any:
-    """``0:memory=6Gi;1:memory=6Gi`` as {"0": bytes}; another type than memory is a key of its own, ``0:hugepages-2Mi``."""
-    sizes: Dict[str, Any] = {}
-    for text in texts:
-        for part in text.split(";"):
-            node, colon, limits = part.partition(":")
-            if not colon or not node.isdecimal() or len(node) > 9:
-                return " ".join(texts)
-            for limit in limits.split(","):
-                kind, equals, value = limit.partition("=")
-                key = str(int(node)) if kind == "memory" else f"{int(node)}:{kind}"
-                if not equals or key in sizes:
-                    return " ".join(texts)
-                sizes[key] = _bytes(value)
-    return sizes
-
-
 def read_kubelet(sysroot: SysRoot, found: Knobs, config: Rke2Config, role: Optional[str], data_dir: str) -> None:
     """Configured: RKE2's merged configuration. Running: the flags of the kubelet's process. Flags of other files are foreign."""
     if config.complete:
@@ -764,41 +664,13 @@ def read_kubelet(sysroot: SysRoot, found: Knobs, config: Rke2Config, role: Optio
     for lost in config.replaced:
         if lost.flag in KUBELET_FLAGS and lost.dropped_from == knobs.FILE_KUBELET:
             found.owned(KUBELET_FLAGS[lost.flag], Setting(f"{findings.REPLACES}kubelet-arg of the files before it", lost.file, lost.line))
-    _unit_flags(sysroot, found, role)
-    _kubelet_files(sysroot, found, config, data_dir)
+    for knob, setting, text in unit_settings(sysroot, role):
+        found.owned(knob, setting, text)
+    for knob, setting in file_settings(sysroot, config, data_dir):
+        found.owned(knob, setting)
     flags = _kubelet_flags(sysroot, role)
     if flags is not None:
         found.running.update(kubelet_values(flags))
-
-
-def _unit_flags(sysroot: SysRoot, found: Knobs, role: Optional[str]) -> None:
-    """Our flags among the ``--kubelet-arg`` of RKE2's unit: RKE2 puts them behind those of its files, so that they win."""
-    for name in ([role] if role else ["server", "agent"]):
-        for setting in unit_setting(sysroot, f"rke2-{name}.service", "Service", "ExecStart").effective():
-            try:
-                words = shlex.split(setting.value)
-            except ValueError:
-                words = setting.value.split()
-            for word, following in zip(words, [*words[1:], ""]):
-                option, equals, text = word.partition("=")
-                split = split_argument(text if equals else following) if option == "--kubelet-arg" else None
-                # Nothing with a blank in it is a value of these flags: what stands behind one may be a secret.
-                if split is not None and split[0] in KUBELET_FLAGS and not re.search(r"\s", split[1]):
-                    found.owned(KUBELET_FLAGS[split[0]], setting, "=".join(split))
-
-
-def _kubelet_files(sysroot: SysRoot, found: Knobs, config: Rke2Config, data_dir: str) -> None:
-    """Settings of ours in KubeletConfiguration files: RKE2's drop-in folder, and what ``config`` and ``config-dir`` name."""
-    folders = [f"{data_dir}/agent/etc/kubelet.conf.d"] + [arg.value for arg in config.kubelet_args if arg.flag == "config-dir"]
-    files = [arg.value for arg in config.kubelet_args if arg.flag == "config"]
-    for folder in dict.fromkeys(folders):
-        if folder.startswith("/"):
-            files += [f"{folder}/{name}" for name in sysroot.listdir(folder) if name.endswith(".conf") and name != _RKE2_DEFAULTS]
-    for file in dict.fromkeys(files):
-        for number, line in enumerate((sysroot.text(file, 2**20) or "").split("\n") if file.startswith("/") else [], 1):
-            match = re.match(r"[ \t]{0,8}\"?(\w+)\"?[ \t]*:[ \t]*\"?([\w.%<>=,;:/+-]{0,200})", line)
-            if match and match.group(1) in _KUBELET_FIELDS:
-                found.owned(_KUBELET_FIELDS[match.group(1)], Setting(f"{match.group(1)}: {match.group(2)}".rstrip(": ,"), file, number))
 
 
 def _kubelet_flags(sysroot: SysRoot, role: Optional[str]) -> Optional[List[Tuple[str, str]]]:

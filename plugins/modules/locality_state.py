@@ -278,12 +278,35 @@ ansible_facts:
               elements: dict
               sample: [{file: /etc/rancher/rke2/config.yaml, keys: [token, kubelet-arg]}]
             state_files:
-              description: What the kubelet's checkpoint files hold and whether it would start with them.
+              description:
+                - What the kubelet's checkpoint files hold, and whether it would start with them as it is configured.
+                - C(valid) is V(null) where there is no file or that cannot be told, C(content) where the file cannot be used.
               returned: success
               type: dict
               sample:
-                cpu: {policy: static, valid: true, reason: null, format: v2, entries: 0}
-                memory: {policy: Static, valid: true, reason: null, format: v1, entries: 0}
+                cpu:
+                  file: /var/lib/kubelet/cpu_manager_state
+                  exists: true
+                  policy: static
+                  valid: true
+                  reason: null
+                  format: v2
+                  entries: 1
+                  content: {default: "0-3,8-63", entries: {0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f: {server: "4-7"}}, pods: {}}
+                memory:
+                  file: /var/lib/kubelet/memory_manager_state
+                  exists: false
+                  policy: null
+                  valid: null
+                  reason: null
+                  format: null
+                  entries: 0
+                  content: null
+            machine:
+              description: What the kubelet compares them with, the sizes of NUMA nodes in bytes. V(null) where it cannot be read.
+              returned: success
+              type: dict
+              sample: {online: 0-63, numa_nodes: {"0": {memory: 67108864000, hugepages-1Gi: 17179869184, hugepages-2Mi: 0}}}
             runs:
               description: Whether RKE2's unit and its kubelet run. V(null) where that cannot be read.
               returned: success

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.inferops.locality.plugins.module_utils import cpulist, knobs, quantity
+from ansible_collections.inferops.locality.plugins.module_utils import cpulist, knobs, kubelet_predict, quantity
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 # Tags of the playbooks, one for each layer that has a role.
@@ -73,20 +73,7 @@ def stale_files(state: Mapping[str, Any], plan: Mapping[str, Any]) -> list[dict[
     Files of a form nobody here knows are left alone: the proof that follows names them.
     """
     wanted = plan.get("knobs") or {}
-    policies = {"cpu": wanted.get("kubelet.cpu_manager_policy") or "none", "memory": wanted.get("kubelet.memory_manager_policy") or "None"}
-    if "kubelet.state_files" not in wanted:
-        return []
-    stale = []
-    for name, entry in ((state.get("kubelet") or {}).get("state_files") or {}).items():
-        if not entry.get("exists") or entry.get("format") == "unknown":
-            continue
-        reason = entry.get("reason") or ""
-        if entry.get("policy") is not None and entry["policy"] != policies[name]:
-            stale.append({"file": entry["file"], "reason": f"policy is '{entry['policy']}', wanted '{policies[name]}'"})
-        # That the policy is not the configured one says nothing: the configuration changes too.
-        elif entry.get("valid") is False and not reason.startswith("policy is "):
-            stale.append({"file": entry["file"], "reason": reason})
-    return stale
+    return kubelet_predict.stale(state, wanted) if "kubelet.state_files" in wanted else []
 
 
 def shown(value: Any, size: bool = False) -> str:

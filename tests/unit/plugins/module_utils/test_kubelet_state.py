@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, Optional
 
 import pytest
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from ansible_collections.inferops.locality.plugins.module_utils import kubelet_state
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import from_list
-from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 POD = "39b37746-7f5e-4064-b8e1-eebd2bfaa003"
 TWO = {"pod": {"container1": "4-6", "container2": "1-3"}}
@@ -130,6 +128,10 @@ BROKEN = {
     "policy of another type": ('{"policyName":7,"checksum":0}', "'policyname' is not of", None),
     "entries of another type": ('{"policyName":"static","entries":[],"checksum":0}', "'entries' is not of", None),
     "checksum of another type": ('{"policyName":"static","checksum":"1"}', "'checksum' is not a number", None),
+    "a key twice": ('{"policyName":"static","policyName":"none","checksum":0}', "has a key twice", "unknown"),
+    "a key twice in two spellings": ('{"policyName":"static","PolicyName":"none","checksum":0}', "has a key twice, in different", "unknown"),
+    "a key twice further in": ('{"policyName":"static","entries":{"p":{"c":"1","c":"2"}},"checksum":0}', "has a key twice", "unknown"),
+    "a NUL in it": ('{"policyName":"static",\0"checksum":0}', "is not JSON: broken at character 24", None),
     "negative checksum": ('{"policyName":"static","checksum":-1}', "'checksum' is not a number", None),
 }
 
@@ -169,16 +171,6 @@ def test_no_json_makes_a_traceback(data: dict) -> None:
             pass
 
 
-@given(st.binary(max_size=40))
-def test_no_bytes_make_a_traceback(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    root = tmp_path_factory.mktemp("node")
-    (root / "cpu_manager_state").write_bytes(content)
-    (root / "memory_manager_state").write_bytes(content)
-    judged = kubelet_state.judge(SysRoot(str(root)), "/", {"cpu": "static", "memory": "Static"}, from_list("0-3"))
-    assert [entry["valid"] for entry in judged.values()] == [False, False]
-    assert all(entry["reason"] for entry in judged.values())
-
-
 # -- memory
 
 TABLE = {"total": 2048, "systemReserved": 512, "allocatable": 1536, "reserved": 512, "free": 1024}
@@ -213,63 +205,3 @@ def test_any_change_breaks_the_memory_checksum(change: dict) -> None:
 def test_checksum_of_the_allocation_checkpoint_is_of_the_same_kind() -> None:
     data = '{"entries":{"pod1":{"ContainerResources":{"container1":{"requests":{"cpu":"1Ki","memory":"1Ki"}}}}}}'
     assert kubelet_state.data_checksum(data) == 1178570812
-
-
-# -- judging a node
-
-NONE = cpu_text("none", "", None, None, 1353318690)
-STATIC = cpu_text("static", "0,4-27", {POD: {"app": "1-3"}}, None, 3300516549)
-STRICT = cpu_text("static", "2-15,17-31,34-47,49-63", None, None, 4141502832)
-MEMORY_NONE = '{"policyName":"None","machineState":{},"checksum":4236770233}'
-
-CASES = {
-    "no files": (None, None, {"cpu": "static", "memory": "Static"}, "0-27", "consistent"),
-    "as wanted": (STATIC, MEMORY_NONE, {"cpu": "static", "memory": "None"}, "0-27", "consistent"),
-    "nothing wanted": (STATIC, MEMORY_NONE, {}, "0-27", "consistent"),
-    "another CPU policy": (NONE, None, {"cpu": "static"}, "0-27", "/k/cpu_manager_state policy is 'none', wanted 'static'"),
-    "another memory policy": (None, MEMORY_NONE, {"memory": "Static"}, "0-27", "/k/memory_manager_state policy is 'None', wanted 'Static'"),
-    "memory policy in lower case": (None, MEMORY_NONE, {"memory": "none"}, "0-27", "/k/memory_manager_state policy is 'None', wanted 'none'"),
-    "a CPU was added": (STATIC, None, {"cpu": "static"}, "0-29",
-                        "/k/cpu_manager_state does not fit the online CPUs: CPUs 28-29 are not in it"),
-    "a CPU went offline": (STATIC, None, {"cpu": "static"}, "0-2,4-27",
-                           "/k/cpu_manager_state does not fit the online CPUs: CPUs 3 are in it and not online"),
-    "online CPUs not known": (STATIC, None, {"cpu": "static"}, None, "consistent"),
-    "policy none does not care about CPUs": (NONE, None, {"cpu": "none"}, "0-27", "consistent"),
-    "strict reservation": (STRICT, None, {"cpu": "static", "strict": True, "reserved": from_list("0-1,16,32-33,48")}, "0-63", "consistent"),
-    "strict file, not strict": (STRICT, None, {"cpu": "static", "reserved": from_list("0-1,16,32-33,48")}, "0-63",
-                                "/k/cpu_manager_state does not fit the online CPUs: CPUs 0-1,16,32-33,48 are not in it"),
-    "both": (NONE, "{", {"cpu": "static"}, "0-27",
-             "/k/cpu_manager_state policy is 'none', wanted 'static'; /k/memory_manager_state is not JSON: broken at character 2"),
-    "empty default set with entries": (cpu_text("static", "", {POD: {"app": "1-3"}}, None, 0), None, {"cpu": "static"}, "0-27",
-                                       "/k/cpu_manager_state the default CPU set is empty, but there are entries"),
-}
-
-
-@pytest.mark.parametrize("cpu, memory, wanted, online, expected", CASES.values(), ids=CASES)
-def test_judge_and_summary(tmp_path: Path, cpu: Optional[str], memory: Optional[str], wanted: dict, online: Optional[str], expected: str) -> None:
-    (tmp_path / "k").mkdir()
-    for name, text in (("cpu_manager_state", cpu), ("memory_manager_state", memory)):
-        if text is not None:
-            (tmp_path / "k" / name).write_text(text)
-    judged = kubelet_state.judge(SysRoot(str(tmp_path)), "/k/", wanted, None if online is None else from_list(online))
-    assert kubelet_state.summary(judged, wanted) == expected
-    assert judged["cpu"]["exists"] == (cpu is not None)
-
-
-def test_judged_entry_has_all_its_keys(tmp_path: Path) -> None:
-    (tmp_path / "cpu_manager_state").write_text(STATIC)
-    judged = kubelet_state.judge(SysRoot(str(tmp_path)), "/", {"cpu": "static"}, from_list("0-27"))
-    assert judged["cpu"] == {"file": "/cpu_manager_state", "exists": True, "policy": "static", "valid": True, "reason": None, "format": "v2", "entries": 1}
-    assert judged["memory"] == {"file": "/memory_manager_state", "exists": False, "policy": None, "valid": None, "reason": None, "format": None, "entries": 0}
-
-
-def test_summary_judges_a_policy_the_reading_did_not_know() -> None:
-    judged = {"cpu": {"file": "/f", "exists": True, "valid": True, "reason": None, "policy": "none"}}
-    assert kubelet_state.summary(judged, {"cpu": "static"}) == "/f policy is 'none', wanted 'static'"
-    assert kubelet_state.summary(judged) == "consistent"
-
-
-def test_directory_in_place_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "cpu_manager_state").mkdir()
-    judged = kubelet_state.judge(SysRoot(str(tmp_path)), "/")
-    assert kubelet_state.summary(judged) == "/cpu_manager_state cannot be read"
