@@ -104,6 +104,7 @@ class Checkpoint:
 
     :ivar state: its content; None where there is no file or it cannot be used. :ivar error: why it cannot be used.
     :ivar unknown: nobody can tell what a kubelet makes of it: its form is unknown, or it cannot be read. Else a kubelet refuses one with an error.
+    :ivar data: its bytes, where they were read.
     """
 
     file: str
@@ -111,6 +112,7 @@ class Checkpoint:
     state: Optional[Union[CpuState, MemoryState]] = None
     error: Optional[str] = None
     unknown: bool = False
+    data: Optional[bytes] = field(default=None, repr=False)
 
     @property
     def form(self) -> Optional[str]:
@@ -144,14 +146,16 @@ def read_files(sysroot: SysRoot, root_dir: str = kubelet_state.DEFAULT_ROOT_DIR)
 def _read(sysroot: SysRoot, name: str, path: str) -> Checkpoint:
     data = sysroot.data(path, kubelet_state.MAX_BYTES)
     if data is None:
-        return Checkpoint(path, True, None, _UNREADABLE, True) if sysroot.exists(path) else Checkpoint(path)
+        # A folder that may not be entered hides whether there is a file; a link out of the root, where there is one.
+        hidden = any(path == problem["file"] or path.startswith(f"{problem['file']}/") for problem in sysroot.problems)
+        return Checkpoint(path, True, None, _UNREADABLE, True) if hidden or sysroot.exists(path) else Checkpoint(path)
     try:
         text = data.decode("utf-8")
-        return Checkpoint(path, True, kubelet_state.decode_cpu(text) if name == "cpu" else kubelet_state.decode_memory(text))
+        return Checkpoint(path, True, kubelet_state.decode_cpu(text) if name == "cpu" else kubelet_state.decode_memory(text), data=data)
     except UnicodeDecodeError:
-        return Checkpoint(path, True, None, "is not UTF-8 text")
+        return Checkpoint(path, True, None, "is not UTF-8 text", data=data)
     except StateError as error:
-        return Checkpoint(path, True, None, str(error), error.form == "unknown")
+        return Checkpoint(path, True, None, str(error), error.form == "unknown", data)
 
 
 def content(checkpoint: Checkpoint) -> Optional[Dict[str, Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from pathlib import Path
 from typing import Any, Optional
 
@@ -401,8 +402,6 @@ def test_an_unknown_form_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", ["directory", "fifo", "huge", "link to a directory", "link out of the root"])
 def test_what_cannot_be_read_is_left_alone(tmp_path: Path, make: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     (tmp_path / "k").mkdir()
     path = tmp_path / CPU[1:]
     if make == "directory":
@@ -418,9 +417,15 @@ def test_what_cannot_be_read_is_left_alone(tmp_path: Path, make: str, monkeypatc
         (tmp_path.parent / f"{tmp_path.name}-outside").write_text(cpu("none", ""), encoding="utf-8")
         path.symlink_to(f"../../{tmp_path.name}-outside")
     prediction = predict(tmp_path, None, None)
-    assert prediction.remove == []
-    if make != "link out of the root":
-        assert prediction.starts is None and prediction.reasons[0].startswith(f"{CPU} cannot be read")
+    assert prediction.remove == [] and prediction.starts is None and prediction.reasons[0].startswith(f"{CPU} cannot be read")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_folder_that_may_not_be_entered_hides_its_files(tmp_path: Path) -> None:
+    (tmp_path / "k").mkdir(mode=0o000)
+    files = kubelet_predict.read_files(SysRoot(str(tmp_path)), "/k")
+    (tmp_path / "k").chmod(0o700)
+    assert kubelet_predict.predict(files, WANTED, MACHINE).starts is None
 
 
 def test_a_file_behind_a_link_is_read(tmp_path: Path) -> None:
