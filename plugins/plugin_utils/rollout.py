@@ -90,7 +90,7 @@ def _state_files(state: Mapping[str, Any], plan: Mapping[str, Any], found: findi
         found.error(
             "site.state_files",
             f"the kubelet would not start with {item['file']} ({item['reason']}), and this version does not remove it from a running node",
-            "drain the node, stop RKE2, remove the file by hand, and run again before RKE2 starts",
+            "drain the node, stop RKE2, remove the file with the module kubelet_cpu_state (state: consistent), and run again before RKE2 starts",
         )
 
 

@@ -334,7 +334,7 @@ def test_a_stale_checkpoint_is_saved_and_removed(tmp_path: Path) -> None:
     assert run.rc == 0, run.text
     assert _changes(check) == _changes(run)
     assert not checkpoint.exists()
-    saved = tmp_path / "node" / "var/lib/inferops-locality/saved/cpu_manager_state"
+    (saved,) = (tmp_path / "node" / "var/lib/inferops-locality/saved").glob("cpu_manager_state.*")
     assert '"policyName":"none"' in saved.read_text(encoding="utf-8")
 
 
