@@ -32,8 +32,8 @@ def locality_layers(run_tags: Any, skip_tags: Any = ()) -> Any:
     return report.layers(run_tags, skip_tags)
 
 
-def locality_refusal(result: Any, audit: bool = False) -> Any:
-    return report.refusal(_mapping(result, "locality_refusal"), audit)
+def locality_refusal(result: Any, mode: str = "preflight") -> Any:
+    return report.refusal(_mapping(result, "locality_refusal"), mode)
 
 
 def locality_proof(result: Any, names: bool = False) -> Any:

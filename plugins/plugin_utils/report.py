@@ -131,14 +131,21 @@ def errors(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def refusal(result: Mapping[str, Any], audit: bool = False) -> str:
-    """All errors of a host as one message; empty where there are none. ``audit``: in a run that only reads."""
+# What the role observe is used for, and how its errors are headed then.
+_REFUSED: Mapping[str, str] = {
+    "preflight": "refused, {}, nothing was written:",
+    "audit": "{}, site.yml would refuse this node:",
+    "proof": "{} after everything was written:",
+}
+
+
+def refusal(result: Mapping[str, Any], mode: str = "preflight") -> str:
+    """All errors of a host as one message; empty where there are none. ``mode``: ``preflight``, ``audit`` or ``proof``."""
     wrong = result.get("errors") or []
     if not wrong:
         return ""
     count = "1 error" if len(wrong) == 1 else f"{len(wrong)} errors"
-    title = f"{count}, site.yml would refuse this node:" if audit else f"refused, {count}, nothing was written:"
-    return "\n".join([title] + [f"- {finding_line(error)}" for error in wrong])
+    return "\n".join([_REFUSED[mode].format(count)] + [f"- {finding_line(error)}" for error in wrong])
 
 
 def proof(result: Mapping[str, Any]) -> str:

@@ -130,7 +130,8 @@ def test_what_only_reads_does_not_say_that_it_refused() -> None:
     assert {style: "site.yml would refuse it" in text for style, text in texts.items()} == {"table": False, "audit": True, "plan": True}
     assert texts["plan"].endswith("\n1 node: 1 has errors, site.yml would refuse it")
     assert report.refusal(item) == "refused, 1 error, nothing was written:\n- error x: m."
-    assert report.refusal(item, audit=True) == "1 error, site.yml would refuse this node:\n- error x: m."
+    assert report.refusal(item, "audit") == "1 error, site.yml would refuse this node:\n- error x: m."
+    assert report.refusal(item, "proof") == "1 error after everything was written:\n- error x: m."
 
 
 def test_every_style_has_a_word_for_every_outcome() -> None:
