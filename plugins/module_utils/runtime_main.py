@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the program on the node does at boot, when a NIC appears, and once a minute: bring interrupts and queues to where irq.json has them.
 
-It decides nothing: ``/etc/inferops-locality/irq.json`` comes from the plan. It is packed from these very files
+It decides nothing: ``/etc/inferops-locality/irq.json`` comes from the plan. Before RKE2 starts it can take away checkpoint files that would stop the
+kubelet, by the rules of the module kubelet_cpu_state. It is packed from these very files
 (``plugin_utils/runtime.py``), so that the node at boot and the modules of a run agree.
 """
 
@@ -25,8 +26,8 @@ def main(argv: Optional[Sequence[str]] = None, version: str = "unknown", out: Op
     """Run one command; the exit status.
 
     0: all is where it should be, or will be with the next interrupt, or the kernel manages it itself, or the device is not
-    there. 1: something could not be brought there. 2: irq.json, or what was saved, cannot be used (argparse ends with 2 for
-    wrong arguments as well).
+    there; nothing is known that would stop the kubelet. 1: something could not be brought there, or the kubelet would not start. 2: irq.json, or what was
+    saved, cannot be used (argparse ends with 2 for wrong arguments as well).
 
     :param version: of the program, from its own archive.
     """
@@ -46,6 +47,10 @@ def main(argv: Optional[Sequence[str]] = None, version: str = "unknown", out: Op
     command.add_argument("--seconds", type=_seconds, default=10.0, help="default 10")
     command.add_argument("--cpus", type=cpulist.from_list, help="CPU list of which the share of NET_RX is told")
     command.add_argument("--root", default="/", help=argparse.SUPPRESS)
+    command = commands.add_parser("kubelet-state", help="before the kubelet's first start of a boot: take away checkpoint files with which it would not start")
+    command.add_argument("--check", action="store_true", help="say what would be done and do nothing")
+    command.add_argument("--json", action="store_true", help="print {changed, good, lines}")
+    command.add_argument("--root", default="/", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if arguments.command == "version":
         out.write(f"{version}\n")
@@ -55,6 +60,13 @@ def main(argv: Optional[Sequence[str]] = None, version: str = "unknown", out: Op
         json.dump(irq.sample_softirqs(sysroot, arguments.seconds, arguments.cpus), out)
         out.write("\n")
         return DONE
+    if arguments.command == "kubelet-state":
+        # Not at the top: an archive without compiled files reads each member anew, and the timer of the interrupts runs once a minute.
+        from ansible_collections.inferops.locality.plugins.module_utils import kubelet_boot  # noqa: PLC0415
+
+        good, changed, lines = kubelet_boot.before_first_start(sysroot, arguments.check)
+        _print(out, arguments.json, changed, good, lines)
+        return DONE if good else NOT_DONE
     if arguments.action == "restore" and arguments.interface:
         parser.error("restore knows no --interface")
     report = Report()
@@ -65,13 +77,17 @@ def main(argv: Optional[Sequence[str]] = None, version: str = "unknown", out: Op
             irq.learn(sysroot, (), report.standing)
         except OSError as error:
             lines.append(f"{irq.RUNTIME} stays as it is: {error.strerror}")
-    if arguments.json:
-        json.dump({"changed": report.changed, "good": status == DONE, "lines": lines}, out)
+    _print(out, arguments.json, report.changed, status == DONE, lines)
+    return status
+
+
+def _print(out: TextIO, as_json: bool, changed: bool, good: bool, lines: List[str]) -> None:
+    if as_json:
+        json.dump({"changed": changed, "good": good, "lines": lines}, out)
         out.write("\n")
     else:
         for line in lines:
             out.write(f"{line}\n")
-    return status
 
 
 def _seconds(text: str) -> float:

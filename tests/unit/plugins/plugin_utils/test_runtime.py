@@ -42,13 +42,27 @@ def test_program_runs_without_the_collection(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, version + "\n", "")
     done = run(path, "irq", "apply", "--check", "--root", str(tmp_path))
     assert (done.returncode, done.stdout) == (0, "/etc/inferops-locality/irq.json is not there: nothing to do\n")
+    done = run(path, "kubelet-state", "--check", "--root", str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "whether containers are alive cannot be told (no cgroup v2): checkpoint files are left alone\n")
     assert run(path).returncode == 2
     assert run(path, "irq", "destroy").returncode == 2
 
 
 def test_program_holds_only_what_it_needs() -> None:
     names = {Path(name).stem for name in runtime.members()}
-    assert {"runtime_main", "irq", "irq_saved", "cpulist", "sysroot", "nic_channels"} == names - {"__init__", "__main__"}
+    interrupts = {"irq", "irq_saved", "cpulist", "sysroot", "nic_channels"}
+    kubelet = {
+        "kubelet_boot", "kubelet_cpu_state", "kubelet_live", "kubelet_predict", "kubelet_state", "kubelet_args", "knobs", "node_files", "quantity",
+        "rke2_config", "state_files", "state_tasks",
+    }
+    assert {"runtime_main", *interrupts, *kubelet} == names - {"__init__", "__main__"}
+
+
+def test_what_the_timer_runs_does_not_read_the_kubelets_part(tmp_path: Path) -> None:
+    path, _version = runtime.write(tmp_path)
+    code = f"import sys; sys.path.insert(0, {str(path)!r}); from {'.'.join(runtime.PACKAGE)} import runtime_main; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, cwd="/", check=True)
+    assert "module_utils.irq" in done.stdout and "kubelet" not in done.stdout
 
 
 def test_version_follows_the_content(tmp_path: Path) -> None:
