@@ -259,7 +259,7 @@ def test_change(tmp_path: Path, name: str) -> None:
     run_row(tmp_path, CHANGES[name])
 
 
-# -- what people ran into: the table T-KUB of peers.md. A row names its test, or why no test here can show it.
+# -- what people ran into: the table T-KUB of peers.md. A row names its test; of kind "kubelet" what only a real kubelet or the cluster can show.
 
 T_KUB = {
     1: ("change", "cpu policy none to static"),
@@ -269,7 +269,7 @@ T_KUB = {
     5: ("start", "a CPU went offline"),
     6: ("change", "a plain reboot"),
     7: ("start", "cells differ"),
-    8: ("elsewhere", "test_kubelet_live.py: entries whose container is gone"),
+    8: ("elsewhere", "module_utils/test_kubelet_live.py::test_entries_whose_container_is_gone"),
     9: ("start", "an entry overlaps the default set"),
     10: ("peer", "strict, and pods have all other CPUs"),
     11: ("kubelet", "that pods of the shared pool use reserved CPUs without strict-cpu-reservation"),
@@ -277,14 +277,14 @@ T_KUB = {
     13: ("start", "a CPU came online"),
     14: ("configuration", "policies in the wrong case"),
     15: ("configuration", "reserved memory is not the sum"),
-    16: ("elsewhere", "test_plan.py: a plan has only arguments that every supported kubelet has"),
+    16: ("elsewhere", "module_utils/test_plan.py::test_kubelet_arguments_of_the_default_policy"),
     17: ("configuration", "quotes that became part of the value"),
     18: ("kubelet", "configz tells what a running kubelet took"),
     19: ("configuration", "static without reserved CPUs"),
-    20: ("elsewhere", "test_state.py: settings of KubeletConfiguration files are foreign"),
+    20: ("elsewhere", "module_utils/test_state.py::test_foreign"),
     21: ("kubelet", "the device plugin's registration"),
     22: ("kubelet", "pods that a restarted kubelet refuses"),
-    23: ("elsewhere", "test_kubelet_cpu_state.py: containers with CPUs of their own are alive"),
+    23: ("elsewhere", "modules/test_kubelet_cpu_state.py::test_containers_with_cpus_of_their_own_forbid_it_unless_forced"),
     24: ("kubelet", "a CPU DRA driver is an object of the cluster"),
 }
 
@@ -294,6 +294,10 @@ def test_every_row_of_the_table_is_accounted_for() -> None:
     tables = {"start": START, "change": CHANGES, "configuration": CONFIGURATION, "peer": PEERS}
     assert [row for row in T_KUB.values() if row[0] in tables and row[1] not in tables[row[0]]] == []
     assert {kind for kind, _name in T_KUB.values()} == {*tables, "elsewhere", "kubelet"}
+    for kind, name in T_KUB.values():
+        if kind == "elsewhere":
+            file, _colons, test = name.partition("::")
+            assert f"\ndef {test}(" in (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
 
 
 PEERS: dict[str, tuple[Optional[str], Optional[str], dict, dict, Optional[bool], list[str]]] = {
