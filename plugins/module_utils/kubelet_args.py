@@ -33,7 +33,7 @@ FLAGS: Mapping[str, str] = {
 }
 
 # The same settings in a KubeletConfiguration file. Flags beat files, but a file that sets one is somebody's decision.
-_FIELDS: Mapping[str, str] = {
+FIELDS: Mapping[str, str] = {
     "cpuManagerPolicy": "kubelet.cpu_manager_policy",
     "cpuManagerPolicyOptions": "kubelet.cpu_manager_options",
     "topologyManagerPolicy": "kubelet.topology_manager_policy",
@@ -153,8 +153,8 @@ def file_settings(sysroot: SysRoot, config: Rke2Config, data_dir: str) -> List[T
     for file in dict.fromkeys(files):
         for number, line in enumerate((sysroot.text(file, 2**20) or "").split("\n") if file.startswith("/") else [], 1):
             match = re.match(r"[ \t]{0,8}\"?(\w+)\"?[ \t]*:[ \t]*\"?([\w.%<>=,;:/+-]{0,200})", line)
-            if match and match.group(1) in _FIELDS:
-                found.append((_FIELDS[match.group(1)], Setting(f"{match.group(1)}: {match.group(2)}".rstrip(": ,"), file, number)))
+            if match and match.group(1) in FIELDS:
+                found.append((FIELDS[match.group(1)], Setting(f"{match.group(1)}: {match.group(2)}".rstrip(": ,"), file, number)))
     return found
 
 
@@ -197,5 +197,6 @@ def configured(sysroot: SysRoot, config: Rke2Config) -> Tuple[Optional[Dict[str,
 
 
 __all__ = (
-    "DEFAULT_DATA_DIR", "DEFAULT_ROOT_DIR", "FLAGS", "configured", "data_dir", "file_settings", "minor", "root_dir", "unit_settings", "values", "version",
+    "DEFAULT_DATA_DIR", "DEFAULT_ROOT_DIR", "FIELDS", "FLAGS", "configured", "data_dir", "file_settings", "minor", "root_dir", "unit_settings", "values",
+    "version",
 )

@@ -16,7 +16,7 @@ from typing import Any, Dict
 
 import pytest
 
-from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, knobs, rke2_config, snapshot, state_knobs
+from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, knobs, kubelet_args, rke2_config, snapshot
 from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 from ansible_collections.inferops.locality.plugins.module_utils.topology import read_topology
@@ -324,7 +324,7 @@ def test_kubelet_command_is_cut_to_known_flags() -> None:
 
 
 def test_kubelet_fields_that_are_read_are_kept() -> None:
-    for name in state_knobs._KUBELET_FIELDS:
+    for name in kubelet_args.FIELDS:
         assert snapshot.kubelet_lines(f"{name}: 1\nstaticPodURLHeader: x\n") == f"{name}: 1\n\n"
 
 
