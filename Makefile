@@ -17,7 +17,7 @@ help:
 	@echo 'make demo-clean  forget what the demo wrote'
 	@echo 'make test        every stage of tests/run.py but the lab; ONLY="lint units" runs these; python tests/run.py --list names them'
 	@echo 'make bench       measure: reading topology, auditing 200 hosts'
-	@echo 'make test-lab    the lab: molecule scenarios on virtual two-socket nodes with real kernels (tests/lab/README.md has which, and what it needs)'
+	@echo 'make test-lab    the lab: molecule scenarios on virtual two-socket nodes with real kernels (tests/lab/README.md); FULL=1 for all'
 	@echo 'make lab-up NODE=a, lab-ssh NODE=a, lab-status, lab-down   such nodes by hand'
 	@echo 'make docs        write docs/knobs.md from the registry of knobs'
 	@echo 'make clean       remove everything that make made'
