@@ -158,6 +158,10 @@ class Files:
         """The paths whose content, target or mode is to change, in the order of deciding."""
         return [path for path, wanted in self._wanted.items() if wanted != self._before[path]]
 
+    def present(self) -> List[str]:
+        """Those of them at which something is to be."""
+        return [path for path in self.changed() if not self._wanted[path].absent]
+
     def diff(self) -> List[Dict[str, str]]:
         """The changes as Ansible shows them."""
         found = []

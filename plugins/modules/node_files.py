@@ -131,7 +131,8 @@ def main() -> None:
         except node_files.FilesError as error:
             module.fail_json(msg=f"{error}. All files are as before")
         if sysroot.live:
-            for path in files.changed():
+            # What was removed has no label, and asking for one fails.
+            for path in files.present():
                 module.set_default_selinux_context(path, False)
     module.exit_json(**result)
 

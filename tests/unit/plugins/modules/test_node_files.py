@@ -14,6 +14,7 @@ import yaml
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.inferops.locality.plugins.modules import node_files
+from ansible_collections.inferops.locality.tests.unit import paper_kernel
 
 FILES = [{"path": "/etc/x.conf", "content": "x\n"}, {"path": "/etc/wants/x", "link": "../x.conf"}, {"path": "/etc/gone"}]
 
@@ -55,6 +56,17 @@ def test_what_cannot_be_written_is_told_and_all_is_as_before(tmp_path: Path, cap
     code, result = run(capsys, tmp_path, files=[*FILES, {"path": "/file/x", "content": "x"}])
     assert code == 1 and result["msg"].startswith("/file/x cannot be written") and result["msg"].endswith("All files are as before")
     assert [path.name for path in tmp_path.rglob("*") if path.is_file() or path.is_symlink()] == ["file"]
+
+
+def test_no_label_is_asked_for_a_file_that_was_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").write_text("x", encoding="utf-8")
+    (tmp_path / "l").symlink_to("/dev/null")
+    labelled: list[str] = []
+    monkeypatch.setattr(node_files, "SysRoot", lambda root: paper_kernel.Live(Path(root)))
+    monkeypatch.setattr("ansible.module_utils.basic.AnsibleModule.set_default_selinux_context", lambda self, path, changed: labelled.append(path) or changed)
+    files = [{"path": "/gone"}, {"path": "/l", "unlink": "/dev/null"}, {"path": "/x", "content": "x"}, {"path": "/y", "link": "nowhere"}]
+    assert run(capsys, tmp_path, files=files)[1]["paths"] == ["/gone", "/l", "/x", "/y"]
+    assert labelled == ["/x", "/y"]
 
 
 def test_a_root_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
