@@ -550,8 +550,7 @@ def write(node: Node, files: Files, commands: Sequence[Sequence[str]], wanted: S
             node.command(argv)
         prove(node, wanted, gone)
     except BootError as error:
-        files.undo()
-        raise BootError(f"{error}. All files are as before") from None
+        raise files.undone(str(error)) from None
     os.sync()
     done = Files(node.sysroot())
     done.remove(PENDING)

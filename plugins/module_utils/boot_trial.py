@@ -241,8 +241,7 @@ class Trial:
                 raise BootError("GRUB's environment block did not take next_entry")
         except BootError as error:
             self._disarm(record["path"])
-            files.undo()
-            raise BootError(f"the trial was not armed: {error}. All files are as before") from None
+            raise files.undone(f"the trial was not armed: {error}") from None
         os.sync()
         return True, files
 

@@ -10,27 +10,34 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
-from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
+from ansible_collections.inferops.locality.plugins.module_utils import knobs
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 
 class FilesError(Exception):
-    """Files that cannot be read or written, with the reason; nothing was changed, or what was is as before."""
+    """Files that cannot be read or written, with the reason; nothing was changed, or what was is as before.
+
+    :ivar left: paths that could not be put back, which the message names with the reasons; empty where all is as before.
+    """
+
+    left: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
     """What is at a path: a file, a symbolic link, or with neither nothing.
 
-    :ivar mode: permission bits of the file. :ivar link: target of the link as it is written.
+    :ivar mode: permission bits of the file. :ivar link: target of the link as it is written. :ivar owner: user and group of a file that was found.
     """
 
     data: Optional[bytes] = None
     mode: int = 0o644
     link: Optional[str] = None
+    owner: Optional[Tuple[int, int]] = field(default=None, repr=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Entry) and self._key() == other._key()
@@ -48,7 +55,9 @@ class Entry:
 
     def shown(self) -> str:
         """The content for a diff."""
-        return f"-> {self.link}\n" if self.link is not None else (self.data or b"").decode("utf-8", "replace")
+        if self.link is not None:
+            return f"-> {os.fsencode(self.link).decode('utf-8', 'backslashreplace')}\n"
+        return (self.data or b"").decode("utf-8", "replace")
 
     def header(self, path: str) -> str:
         """The path for a diff, with what its content does not say."""
@@ -69,11 +78,13 @@ class Files:
     folders: Tuple[str, ...] = ()
 
     def __init__(self, sysroot: SysRoot) -> None:
-        self._sysroot = sysroot
+        self.sysroot = sysroot
         self._wanted: Dict[str, Entry] = {}
         self._before: Dict[str, Entry] = {}
         self._owned: List[str] = []
         self._kept: List[str] = []
+        # Folders on this machine that did not exist before.
+        self._made: List[str] = []
 
     # -- reading
 
@@ -86,14 +97,22 @@ class Files:
 
     def _entry(self, path: str) -> Entry:
         if path not in self._before:
-            link = self._sysroot.readlink(path) if path in self._owned else None
-            data = None if link is not None else self._sysroot.data(path)
-            if data is None and link is None and (self._sysroot.exists(path) or os.path.lexists(self._sysroot.on_host(path))):
-                reason = next((problem["reason"] for problem in self._sysroot.problems if problem["file"] == path), "cannot be read")
+            link = self.sysroot.readlink(path, raw=True) if path in self._owned else None
+            data = None if link is not None else self.sysroot.data(path)
+            if data is None and link is None and (self.sysroot.exists(path) or os.path.lexists(self.sysroot.on_host(path))):
+                reason = next((problem["reason"] for problem in self.sysroot.problems if problem["file"] == path), "cannot be read")
                 raise self.error(f"{path} {reason}")
-            mode = None if link is not None else self._sysroot.mode(path)
-            self._before[path] = Entry(data, 0o644 if mode is None else mode, link)
+            self._before[path] = self._found(path, data, link)
         return self._before[path]
+
+    def _found(self, path: str, data: Optional[bytes], link: Optional[str]) -> Entry:
+        if data is None:
+            return Entry(link=link)
+        try:
+            found = os.lstat(self._place(path))
+        except OSError as error:
+            raise self.error(f"{path} was changed while it was read: {error.strerror}") from None
+        return Entry(data, stat.S_IMODE(found.st_mode), None, (found.st_uid, found.st_gid))
 
     def text(self, path: str) -> Optional[str]:
         """The same as text.
@@ -124,7 +143,8 @@ class Files:
     def own(self, path: str, entry: Entry) -> None:
         """Decide what is at a path that is ours alone.
 
-        :raises FilesError: a folder is there, or a file where a link is wanted, which somebody else wrote.
+        :raises FilesError: a folder is there, or a file where a link is wanted, which somebody else wrote; or it cannot be written, as far as that can be
+            told before.
         """
         if path not in self._owned:
             self._owned.append(path)
@@ -132,14 +152,35 @@ class Files:
         if entry.link is not None and before.data is not None:
             raise self.error(f"{path} is a file of somebody else, wanted a link to {entry.link}: move the file away, or give what is in it another place")
         self._decide(path, entry)
+        obstacle = None if entry == before else self._obstacle(path)
+        if obstacle:
+            del self._wanted[path]
+            raise self.error(f"{path} cannot be {'removed' if entry.absent else 'written'}: {obstacle}")
+
+    def _obstacle(self, path: str) -> Optional[str]:
+        """What is in the way of a change, as far as it can be told without making it."""
+        place = self._place(path)
+        folder, above = os.path.dirname(place), os.path.dirname(path)
+        while not os.path.lexists(folder):
+            folder, above = os.path.dirname(folder), os.path.dirname(above)
+        if not os.path.lexists(f"{folder}/."):
+            return f"{above} is {'a link that leads to no folder' if _kind(folder) == stat.S_IFLNK else 'a file'}, wanted a folder"
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return f"{above} is on a file system that is mounted read-only"
+        if not os.access(folder, os.W_OK | os.X_OK):
+            return f"{above} may not be written to (see its mode, and lsattr -d)"
+        # For root this is false where the file is immutable.
+        if os.geteuid() == 0 and _kind(place) == stat.S_IFREG and not os.access(place, os.W_OK):
+            return "it may not be changed (see lsattr)"
+        return None
 
     def unlink(self, path: str, target: str) -> None:
         """Decide that a link goes, if it points to ``target``; whatever else is there stays."""
-        if self._sysroot.readlink(path) == target:
+        if self.sysroot.readlink(path) == target:
             self.own(path, Entry())
 
     def _decide(self, path: str, entry: Entry) -> None:
-        reason = self._sysroot.escapes(os.path.dirname(path) if path in self._owned else path)
+        reason = self.sysroot.escapes(os.path.dirname(path) if path in self._owned else path)
         if reason:
             raise self.error(reason)
         self._wanted[path] = entry
@@ -167,9 +208,11 @@ class Files:
         found = []
         for path in self.changed():
             before, after = self._before[path], self._wanted[path]
-            found.append({
-                "before_header": before.header(path), "after_header": after.header(path), "before": before.shown(), "after": after.shown(),
-            })
+            headers, texts = (before.header(path), after.header(path)), (before.shown(), after.shown())
+            if texts[0] == texts[1]:
+                # Ansible shows a diff by its lines: mode and absence must be among them.
+                texts = (f"{headers[0]}\n", f"{headers[1]}\n")
+            found.append({"before_header": headers[0], "after_header": headers[1], "before": texts[0], "after": texts[1]})
         return found
 
     # -- acting
@@ -185,70 +228,133 @@ class Files:
                 done.append(path)
                 self._set(path, self._wanted[path])
         except OSError as error:
-            for path in reversed(done[:-1]):
-                self._set(path, self._before[path])
-            raise self.error(f"{done[-1]} cannot be written: {error.strerror}") from None
+            # The last one too: it may have failed when it was there already.
+            left = self._put_back(reversed(done))
+            text = f"{done[-1]} cannot be {'removed' if self._wanted[done[-1]].absent else 'written'}: {error.strerror}"
+            raise self._failure(text, left) from None
         self._tidy()
 
     def undo(self) -> None:
-        """Put back every file that was changed here, and those that a command changed."""
-        fresh = SysRoot(self._sysroot.root)
-        for path in [*reversed(self.changed()), *self._kept]:
-            if path not in self._kept or fresh.data(path) != self._before[path].data:
-                self._set(path, self._before[path])
+        """Put back every file that was changed here, and those that a command changed.
+
+        :raises FilesError: not all could be put back.
+        """
+        fresh = SysRoot(self.sysroot.root)
+        left = self._put_back(
+            path for path in [*reversed(self.changed()), *self._kept] if path not in self._kept or fresh.data(path) != self._before[path].data)
         self._tidy()
+        if left:
+            raise self._failure("", left)
+
+    def undone(self, reason: str) -> FilesError:
+        """Put everything back; the error to raise, which says whether that was done."""
+        try:
+            self.undo()
+        except FilesError as error:
+            failure = self.error(f"{reason}; {error}")
+            failure.left = error.left
+            return failure
+        return self.error(f"{reason}. All files are as before")
+
+    def _put_back(self, paths: Iterable[str]) -> Dict[str, str]:
+        """The paths for which that failed, with the reasons. Folders that were made for them go."""
+        left = {}
+        for path in paths:
+            try:
+                self._set(path, self._before[path])
+            except OSError as error:
+                left[path] = error.strerror or str(error)
+        while self._made:
+            with suppress(OSError):
+                os.rmdir(self._made.pop())
+        return left
+
+    def _failure(self, text: str, left: Mapping[str, str]) -> FilesError:
+        error = self.error("; ".join([*([text] if text else []), *(f"{path} could NOT be put back: {reason}" for path, reason in left.items())]))
+        error.left = tuple(left)
+        return error
 
     def _place(self, path: str) -> str:
         """Where a change is made on this machine."""
         if path in self._owned:
             folder, name = os.path.split(path)
-            return os.path.join(self._sysroot.on_host(self._sysroot.realpath(folder) or folder), name)
-        return self._sysroot.on_host(self._sysroot.realpath(path) or path)
+            return os.path.join(self.sysroot.on_host(self.sysroot.realpath(folder) or folder), name)
+        return self.sysroot.on_host(self.sysroot.realpath(path) or path)
 
     def _set(self, path: str, entry: Entry) -> None:
         place = self._place(path)
-        folder = os.path.dirname(place)
+        folder, name = os.path.split(place)
+        # The same at each run, so that one that was killed leaves nothing for good. No program takes it for a file of its own: its ending is not theirs.
+        temporary = os.path.join(folder, f".{name[:200]}.{knobs.OWNER}")
         if entry.absent:
-            if os.path.lexists(place):
-                os.unlink(place)
-                _force_folder(folder)
+            for there in (temporary, place):
+                if os.path.lexists(there):
+                    os.unlink(there)
+                    _force_folder(folder)
             return
-        os.makedirs(folder, mode=0o755, exist_ok=True)
-        if entry.link is not None:
-            temporary = os.path.join(folder, f".inferops-locality-{os.getpid()}")
-            os.symlink(entry.link, temporary)
-        else:
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=".inferops-locality-")
+        self._make(folder)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
         try:
-            if entry.link is None:
+            if entry.link is not None:
+                os.symlink(entry.link, temporary)
+            else:
+                handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 with os.fdopen(handle, "wb") as stream:
                     stream.write(entry.data or b"")
                     stream.flush()
-                    self._own_like(place, stream.fileno(), entry.mode)
+                    self._own_like(place, stream.fileno(), entry)
                     os.fsync(stream.fileno())
             os.replace(temporary, place)
         except BaseException:
-            os.unlink(temporary)
+            with suppress(OSError):
+                os.unlink(temporary)
             raise
         _force_folder(folder)
 
-    @staticmethod
-    def _own_like(place: str, handle: int, mode: int) -> None:
+    def _make(self, folder: str) -> None:
+        """Make a folder and those above it, on the disk as well."""
+        if os.path.lexists(folder):
+            return
+        above = os.path.dirname(folder)
+        self._make(above)
         try:
-            os.fchmod(handle, mode)
-            found = os.lstat(place)
-            if os.geteuid() == 0 and stat.S_ISREG(found.st_mode):
-                os.fchown(handle, found.st_uid, found.st_gid)
+            os.mkdir(folder, 0o755)
+        except FileExistsError:
+            # Somebody else made it at this moment.
+            return
+        self._made.append(folder)
+        _force_folder(above)
+
+    @staticmethod
+    def _own_like(place: str, handle: int, entry: Entry) -> None:
+        try:
+            os.fchmod(handle, entry.mode)
+            owner = entry.owner
+            if owner is None:
+                found = os.lstat(place)
+                owner = (found.st_uid, found.st_gid) if stat.S_ISREG(found.st_mode) else None
+            if owner is not None and os.geteuid() == 0:
+                os.fchown(handle, *owner)
         except OSError:
             # No file there yet, or FAT, which has neither modes nor owners.
             return
 
     def _tidy(self) -> None:
         for folder in self.folders:
-            try:
-                os.rmdir(self._sysroot.on_host(folder))
-            except OSError:
-                continue
+            # Where it really lies: a link may lead out of the root.
+            real = self.sysroot.realpath(folder)
+            if real is not None:
+                with suppress(OSError):
+                    os.rmdir(self.sysroot.on_host(real))
+
+
+def _kind(place: str) -> int:
+    """Type of what is there, of a link its own; 0 where nothing is."""
+    try:
+        return stat.S_IFMT(os.lstat(place).st_mode)
+    except OSError:
+        return 0
 
 
 def _force_folder(folder: str) -> None:
@@ -268,15 +374,16 @@ def decide(files: Files, items: Sequence[Mapping[str, Any]]) -> None:
     :raises FilesError: with everything that is wrong, one reason after the other.
     """
     reasons = []
-    seen: Dict[str, Mapping[str, Any]] = {}
+    seen: Dict[str, str] = {}
+    listed = {item["path"] for item in items}
     for item in items:
         path = item["path"]
         try:
-            if not path.startswith("/") or os.path.normpath(path) != path or path == "/":
-                raise FilesError(f"path: found '{path}', wanted the absolute path of a file without '..' and double slashes")
-            if path in seen:
-                raise FilesError(f"{path} is listed twice")
-            seen[path] = item
+            _check(item, listed)
+            place = files.sysroot.place(path)
+            if place in seen:
+                raise FilesError(f"{path} is listed twice" if seen[place] == path else f"{path} and {seen[place]} are one file, by a link: list it once")
+            seen[place] = path
             given = [key for key in ("content", "link", "unlink") if item.get(key) is not None]
             if len(given) > 1:
                 raise FilesError(f"{path}: found {' and '.join(given)}, wanted one of them")
@@ -291,6 +398,36 @@ def decide(files: Files, items: Sequence[Mapping[str, Any]]) -> None:
             reasons.append(str(error))
     if reasons:
         raise FilesError("; ".join(reasons))
+
+
+def _check(item: Mapping[str, Any], listed: AbstractSet[str]) -> None:
+    path: str = item["path"]
+    # Two slashes at the beginning are a root of its own for POSIX, and stay.
+    if not path.startswith("/") or path.startswith("//") or os.path.normpath(path) != path or path == "/":
+        raise FilesError(f"path: found '{_shown(path)}', wanted the absolute path of a file without '..' and double slashes")
+    for key in ("path", "content", "link", "unlink"):
+        text = item.get(key)
+        if text is not None and (not _is_text(text) or ("\0" in text and key != "content")):
+            raise FilesError(f"{_shown(path)}: {key} is not UTF-8 text" + ("" if key == "content" else " without NULs"))
+    if item.get("link") == "":
+        raise FilesError(f"{path}: link: found '', wanted the target of a symbolic link")
+    above = os.path.dirname(path)
+    while above != "/":
+        if above in listed:
+            raise FilesError(f"{path} lies below {above}, which is listed as a file")
+        above = os.path.dirname(above)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(text: str) -> str:
+    return text if _is_text(text) and "\0" not in text else ascii(text)[1:-1]
 
 
 def _mode(text: Optional[str]) -> int:

@@ -163,6 +163,11 @@ class SysRoot:
             return None
         return f"a symbolic link on the way to {path} leaves the root: it would be written to {real}"
 
+    def place(self, path: str) -> str:
+        """Where a path lies on this machine by whatever links its folder is named, there or not; for paths that do not leave the root."""
+        folder, name = os.path.split(path)
+        return os.path.join(os.path.realpath(self._base + folder), name)
+
     # -- reading
 
     def data(self, path: str, limit: int = DEFAULT_LIMIT) -> Optional[bytes]:
@@ -325,8 +330,11 @@ class SysRoot:
         except OSError:
             return None
 
-    def readlink(self, path: str) -> Optional[str]:
-        """Text of a symbolic link, which is not followed; None where there is none."""
+    def readlink(self, path: str, raw: bool = False) -> Optional[str]:
+        """Text of a symbolic link, which is not followed; None where there is none.
+
+        :param raw: as :func:`os.symlink` takes it, also where it is not UTF-8.
+        """
         host = self._host_path(path)
         if host is None:
             return None
@@ -335,7 +343,7 @@ class SysRoot:
         except OSError:
             return None
         self.reads[path] = "link"
-        return _printable(target)
+        return target if raw else _printable(target)
 
 
 def _printable(text: str) -> str:

@@ -152,7 +152,7 @@ def main() -> None:
     )
     root, root_dir, wanted = module.params["root"], module.params["root_dir"], module.params["wanted"]
     wrong = [] if os.path.isdir(root) else [f"root: '{root}' is not a directory"]
-    if root_dir is not None and (not root_dir.startswith("/") or os.path.normpath(root_dir) != root_dir.rstrip("/")):
+    if root_dir is not None and (not root_dir.startswith("/") or root_dir.startswith("//") or os.path.normpath(root_dir) != root_dir.rstrip("/")):
         wrong.append(f"root_dir: found '{root_dir}', wanted an absolute path without '..' and double slashes")
     wrong += kubelet_cpu_state.check(wanted or {})
     if wrong:
@@ -174,7 +174,8 @@ def main() -> None:
             kubelet_cpu_state.remove(sysroot, found, files)
     except (FilesError, kubelet_cpu_state.CheckpointError) as error:
         result.pop("diff", None)
-        module.fail_json(msg=f"{error}. Both files are as before", **{**result, "changed": False})
+        left = error.left if isinstance(error, FilesError) else ()
+        module.fail_json(msg=str(error) if left else f"{error}. Both files are as before", **{**result, "changed": bool(left)})
     if sysroot.live and not module.check_mode:
         for path in result["saved"]:
             module.set_default_selinux_context(path, False)

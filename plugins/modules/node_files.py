@@ -12,7 +12,8 @@ short_description: Write the files of a role in one step
 version_added: 0.1.0
 description:
   - Brings files and links of a node to what is listed, all of them or none, and makes the folders they lie in. What cannot be done is told for all files
-    before the first is written; if one cannot be written, those before it are put back.
+    before the first is written, such as a file where a folder is wanted or a file system that is mounted read-only; if one cannot be written nevertheless,
+    those before it are put back, and folders that were made for them are removed. The message names any that could not be put back.
   - Each file is whole at any moment; it is written beside its place, forced to the disk and renamed.
   - Below another root than V(/) no link is followed out of it.
 options:
@@ -23,7 +24,7 @@ options:
     required: true
     suboptions:
       path:
-        description: Absolute path on the node.
+        description: Absolute path on the node. None may lie below another, nor two be the same file by way of a link.
         type: str
         required: true
       content:
@@ -129,7 +130,7 @@ def main() -> None:
         try:
             files.apply()
         except node_files.FilesError as error:
-            module.fail_json(msg=f"{error}. All files are as before")
+            module.fail_json(msg=str(error) if error.left else f"{error}. All files are as before")
         if sysroot.live:
             # What was removed has no label, and asking for one fails.
             for path in files.present():

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -222,6 +223,25 @@ def test_a_disk_that_is_full_leaves_all_as_before(node: Node, capsys: pytest.Cap
     assert code == 1 and "cannot be written" in result["msg"] and not result["changed"] and node.files() == before
 
 
+def test_a_file_that_cannot_be_put_back_is_told(node: Node, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    node.put(CPU, NONE)
+    node.put(MEMORY, "{")
+    unlink, replace = os.unlink, os.replace
+
+    def no_room(call: Any, ends: str) -> Any:
+        def wrapped(*args: Any) -> None:
+            if str(args[-1]).endswith(ends):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            call(*args)
+        return wrapped
+
+    monkeypatch.setattr(os, "unlink", no_room(unlink, "/memory_manager_state"))
+    monkeypatch.setattr(os, "replace", no_room(replace, "/cpu_manager_state"))
+    code, result = run(capsys, node, state="consistent")
+    assert code == 1 and result["changed"] and "as before" not in result["msg"]
+    assert f"{MEMORY} cannot be removed: No space left on device; {CPU} could NOT be put back" in result["msg"]
+
+
 def test_a_copy_is_never_written_over_another(node: Node, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.strftime", lambda *_args: "20261130T021500Z")
     for text in (NONE, "{"):
@@ -285,6 +305,7 @@ def test_a_link_out_of_the_root_is_not_followed(node: Node, capsys: pytest.Captu
 @pytest.mark.parametrize("args, said", [
     ({"wanted": {"kubelet.cpu_manager_polici": "static"}}, "found the knob 'kubelet.cpu_manager_polici'"),
     ({"root_dir": "data"}, "root_dir: found 'data'"), ({"root_dir": "/data/../x"}, "root_dir: found '/data/../x'"),
+    ({"root_dir": "//data"}, "root_dir: found '//data'"),
     ({"state": "absent"}, "state"), ({"wanted": "static"}, "wanted"), ({"root": "/does/not/exist"}, "is not a directory"),
 ])
 def test_bad_input_changes_nothing(node: Node, capsys: pytest.CaptureFixture[str], args: dict[str, Any], said: str) -> None:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +53,32 @@ def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert code == 1 and said in result["msg"] and not list(tmp_path.iterdir())
 
 
-def test_what_cannot_be_written_is_told_and_all_is_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_written_is_told_in_check_mode_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("a file where a folder is wanted", encoding="utf-8")
-    code, result = run(capsys, tmp_path, files=[*FILES, {"path": "/file/x", "content": "x"}])
-    assert code == 1 and result["msg"].startswith("/file/x cannot be written") and result["msg"].endswith("All files are as before")
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file() or path.is_symlink()] == ["file"]
+    for check in (True, False):
+        code, result = run(capsys, tmp_path, files=[*FILES, {"path": "/file/x", "content": "x"}], _ansible_check_mode=check)
+        assert (code, result["msg"]) == (1, "nothing was written: /file/x cannot be written: /file is a file, wanted a folder")
+    assert [path.name for path in tmp_path.rglob("*")] == ["file"]
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_a_disk_that_fills_up_is_told_and_whether_all_is_as_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stuck: bool,
+) -> None:
+    (tmp_path / "a").write_text("old", encoding="utf-8")
+    real, full = os.replace, []
+
+    def replace(old: str, new: str) -> None:
+        if new.endswith("/z") or (stuck and full):
+            full.append(new)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(old, new)
+
+    monkeypatch.setattr(os, "replace", replace)
+    code, result = run(capsys, tmp_path, files=[{"path": "/a", "content": "new"}, *FILES, {"path": "/z", "content": "x"}])
+    said = "/z cannot be written: No space left on device"
+    assert (code, result["msg"]) == (1, f"{said}; /a could NOT be put back: No space left on device" if stuck else f"{said}. All files are as before")
+    assert [path.name for path in tmp_path.rglob("*")] == ["a"] and (tmp_path / "a").read_text(encoding="utf-8") == ("new" if stuck else "old")
 
 
 def test_no_label_is_asked_for_a_file_that_was_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
