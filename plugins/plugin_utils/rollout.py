@@ -37,7 +37,7 @@ def findings(  # noqa: PLR0913
     elif disturbing:
         found.note("site.no_cluster", "locality_kubeconfig is not set: the node is disturbed without lock, cordon and drain")
     if "kubelet" in layers and any(entry["knob"].startswith("kubelet.") for entry in entries):
-        _state_files(state, result.get("plan") or {}, found)
+        _state_files(state, result.get("plan") or {}, "wanted: the knobs of its plan", found)
     return found.sorted()
 
 
@@ -58,7 +58,7 @@ def removal(state: Mapping[str, Any], *, reboot_required: bool, reboot_ok: bool,
             _DRAIN_BY_HAND,
         )
     # Without our arguments the kubelet has its own defaults.
-    _state_files(state, {"knobs": {"kubelet.state_files": "consistent"}}, found)
+    _state_files(state, {"knobs": {"kubelet.state_files": "consistent"}}, "wanted: {}", found)
     return found.sorted()
 
 
@@ -85,12 +85,13 @@ def _reboot(
         )
 
 
-def _state_files(state: Mapping[str, Any], plan: Mapping[str, Any], found: findings_m.Findings) -> None:
+def _state_files(state: Mapping[str, Any], plan: Mapping[str, Any], wanted: str, found: findings_m.Findings) -> None:
+    # Without "wanted" the module judges by RKE2's present configuration, with which the file fits, and leaves it.
     for item in report.stale_files(state, plan):
         found.error(
             "site.state_files",
             f"the kubelet would not start with {item['file']} ({item['reason']}), and this version does not remove it from a running node",
-            "drain the node, stop RKE2, remove the file with the module kubelet_cpu_state (state: consistent), and run again before RKE2 starts",
+            f"drain the node, stop RKE2, remove the file with the module kubelet_cpu_state ({wanted}, state: consistent), and run again before RKE2 starts",
         )
 
 

@@ -68,6 +68,15 @@ def test_each_names_what_is_in_the_way_and_what_to_do(id: str, text: str) -> Non
     assert text in finding["message"] and finding["hint"]
 
 
+def test_the_way_to_remove_a_file_says_what_the_kubelet_is_to_start_with() -> None:
+    """Else the module compares the file with the present configuration, and leaves it."""
+    entries, state, allowed, _ids = CASES["checkpoint files"]
+    hint = next(item["hint"] for item in findings(entries, state, **allowed) if item["id"] == "site.state_files")
+    assert "(wanted: the knobs of its plan, state: consistent)" in hint
+    static = {**STALE, "kubelet": {"state_files": {"cpu": {**STALE["kubelet"]["state_files"]["cpu"], "policy": "static"}}}}
+    assert "(wanted: {}, state: consistent)" in rollout.removal(static, reboot_required=False, reboot_ok=False, cluster=False)[0]["hint"]
+
+
 def test_without_a_cluster_the_summary_says_what_is_left_out() -> None:
     assert [(item["id"], item["severity"]) for item in findings([LIMIT], TRIAL)] == [("site.no_cluster", "note")]
     assert findings([SYSCTL], TRIAL) == []
