@@ -12,6 +12,7 @@ What was there before is saved before the first change, once for each knob, and 
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import json
 import os
@@ -255,9 +256,19 @@ class _Act:
                 finally:
                     os.close(handle)
         except OSError as error:
+            if error.errno == errno.ENOSPC and not disk and not text and path in _SLICE_FILES:
+                return self._open_up(path)
             self.outcome.failed.append(f"{path}: '{text or ''}' cannot be written: {error.strerror}")
             return False
         return True
+
+    def _open_up(self, path: str) -> bool:
+        """Give a cgroup all CPUs: where processes are in it, the kernel takes no empty list (cpuset.c, validate_change: ENOSPC)."""
+        everything = _raw(self.sysroot, f"{os.path.dirname(os.path.dirname(path))}/cpuset.cpus.effective")
+        if not everything:
+            self.outcome.failed.append(f"{path}: '' cannot be written, since processes are in there, and which CPUs there are is not known")
+            return False
+        return self.put(path, everything)
 
     def _now(self, path: str) -> Optional[str]:
         """A file of the disk; of a link its target."""

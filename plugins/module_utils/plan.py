@@ -864,7 +864,7 @@ def _host(
         wanted["vm.swappiness"] = host["swappiness"]
     wanted["vm.zone_reclaim"] = 0
     wanted["workqueue.cpumask"] = cpulist.to_list(housekeeping)
-    if policy["isolation"]["system_slices"]:
+    if policy["isolation"]["system_slices"] and isolated:
         wanted["systemd.slices"] = {unit: cpulist.to_list(housekeeping) for unit in knobs.SLICES}
     if host["memlock"] is not None:
         wanted["limits.memlock"] = "infinity" if host["memlock"] == "infinity" else str(quantity.to_bytes(host["memlock"]))

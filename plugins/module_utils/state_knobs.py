@@ -429,10 +429,12 @@ def read_units(sysroot: SysRoot, found: Knobs, role: Optional[str]) -> None:
     found.configure("systemd.slices", configured if any(configured.values()) else None, source)
     if sysroot.exists("/sys/fs/cgroup/cgroup.controllers"):
         running: Dict[str, Optional[str]] = {}
+        everything = sysroot.cpu_list("/sys/fs/cgroup/cpuset.cpus.effective") or sysroot.cpu_list(f"{CPUS}/online")
         for unit in knobs.SLICES:
             if sysroot.is_dir(f"/sys/fs/cgroup/{unit}"):
                 cpus = sysroot.cpu_list(f"/sys/fs/cgroup/{unit}/cpuset.cpus")
-                running[unit] = cpulist.to_list(cpus) if cpus else None
+                # A cgroup with processes in it cannot be given an empty list again, so the one way to open it is all CPUs.
+                running[unit] = cpulist.to_list(cpus) if cpus and not (everything and cpus >= everything) else None
         if len(running) == len(knobs.SLICES):
             found.running["systemd.slices"] = running if any(running.values()) else None
     _memlock(sysroot, found, role)

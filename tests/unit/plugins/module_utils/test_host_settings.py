@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -195,6 +196,25 @@ def test_folders_that_were_not_there_go_and_others_stay(machine: Machine) -> Non
         (machine.root / path[1:]).unlink()
     host_settings.apply(machine.node(), machine.run, {})
     assert not machine.there("/etc/sysctl.d") and machine.there("/etc/tmpfiles.d")
+
+
+def test_a_cgroup_with_processes_in_it_gets_all_cpus_back(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = host_settings.running(machine.node())
+    machine.write(f"{CGROUP}/cpuset.cpus.effective", "0-3")
+    converge(machine, WANTED)
+    write = os.write
+
+    def kernel(handle: int, data: bytes) -> int:
+        if data == b"\n" and os.readlink(f"/proc/self/fd/{handle}").endswith("/init.scope/cpuset.cpus"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(handle, data)
+
+    monkeypatch.setattr(os, "write", kernel)
+    outcome = host_settings.apply(machine.node(), machine.run, {})
+    assert not outcome.failed
+    assert [machine.read(f"{CGROUP}/{unit}/cpuset.cpus") for unit in knobs.SLICES] == ["0-3", "", ""]
+    assert host_settings.running(machine.node()).get("systemd.slices") == before.get("systemd.slices")
+    assert not host_settings.apply(machine.node(), machine.run, {}).changed
 
 
 def test_a_slice_that_systemd_leaves_restricted_is_opened(machine: Machine) -> None:

@@ -371,6 +371,15 @@ RUNNING: list[tuple[str, str, dict[str, Any], Any]] = [
         dict.fromkeys(knobs.SLICES, "0-1"),
     ),
     (
+        "slices with all CPUs, which restricts nothing",
+        "systemd.slices",
+        {
+            "/sys/fs/cgroup/cgroup.controllers": "cpuset", "/sys/fs/cgroup/cpuset.cpus.effective": "0-3\n",
+            **{f"/sys/fs/cgroup/{unit}/cpuset.cpus": "0-3\n" for unit in knobs.SLICES},
+        },
+        None,
+    ),
+    (
         "memlock",
         "limits.memlock",
         {
