@@ -34,6 +34,10 @@ _EXCLUSIVE = (
     ("full-pcpus-only", "distribute-cpus-across-cores"), ("distribute-cpus-across-numa", "distribute-cpus-across-cores"),
     ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores"), ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"),
 )
+# Minor version of Kubernetes that an option came with; the others are older than any here.
+_SINCE: Mapping[str, int] = {"distribute-cpus-across-cores": 31, "prefer-align-cpus-by-uncorecache": 32, STRICT: 32}
+# What kube-reserved and system-reserved may hold.
+_RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 # Go's strconv.ParseBool.
 _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 # Without max-allowable-numa-nodes the topology manager takes this many.
@@ -549,6 +553,7 @@ def configuration(wanted: Mapping[str, Any], machine: Machine) -> Tuple[List[str
         if _policy(name, wanted) not in _POLICIES[name]:
             wrong.append(f"{flag}: found '{_policy(name, wanted)}', wanted {' or '.join(_POLICIES[name])}, spelt so")
     _cpu_configuration(wanted, machine, wrong)
+    _reservations(wanted, wrong)
     if _policy("memory", wanted) == "Static":
         _memory_configuration(wanted, machine, wrong, untold)
     _topology_configuration(wanted, machine, wrong)
@@ -574,6 +579,8 @@ def _cpu_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[
     for option, value in sorted(options.items()):
         if option not in CPU_OPTIONS:
             wrong.append(f"cpu-manager-policy-options: found '{option}', wanted one of {', '.join(CPU_OPTIONS)}")
+        elif machine.minor is not None and machine.minor < _SINCE.get(option, 0):
+            wrong.append(f"cpu-manager-policy-options: found '{option}', which Kubernetes 1.{machine.minor} does not have (since 1.{_SINCE[option]})")
         elif value not in _TRUE + _FALSE:
             wrong.append(f"cpu-manager-policy-options: found '{option}={value}', wanted one option with true or false for each use of the flag")
     on = {option for option, value in options.items() if value in _TRUE}
@@ -590,27 +597,44 @@ def _cpu_count(reservation: Any) -> bool:
     return value is not None and str(value).strip("0.m") != ""
 
 
-def _memory_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[str], untold: List[str]) -> None:
+def _reservations(wanted: Mapping[str, Any], wrong: List[str]) -> None:
+    """What is refused with any policy."""
+    pairs = {"kubelet.system_reserved": "memory=8Gi", "kubelet.kube_reserved": "memory=8Gi", "kubelet.eviction_hard": "memory.available<500Mi"}
+    for knob, example in pairs.items():
+        flag, given = knob[len("kubelet."):].replace("_", "-"), wanted.get(knob)
+        if given is not None and not isinstance(given, Mapping):
+            wrong.append(f"{flag}: found '{given}', wanted pairs such as {example}")
+        elif given and knob != "kubelet.eviction_hard":
+            odd = [str(name) for name in given if name not in _RESERVABLE]
+            if odd:
+                wrong.append(f"{flag}: found {', '.join(odd)}, wanted {', '.join(_RESERVABLE[:-1])} or {_RESERVABLE[-1]}")
     reserved = _reserved_memory(wanted)
     if isinstance(reserved, str):
         wrong.append(f"reserved-memory: found '{reserved}', wanted bytes for each NUMA node")
+        return
+    for node, sizes in sorted((reserved or {}).items()):
+        for kind, size in sizes.items():
+            if kind != "memory" and not kind.startswith("hugepages-"):
+                wrong.append(f"reserved-memory: found {kind} of NUMA node {node}, wanted memory or hugepages-SIZE")
+            elif size == 0:
+                wrong.append(f"reserved-memory: found 0 of NUMA node {node}, wanted more, or the node left out")
+
+
+def _memory_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[str], untold: List[str]) -> None:
+    reserved = _reserved_memory(wanted)
+    if isinstance(reserved, str):
         return
     if not reserved:
         wrong.append("reserved-memory: found none, wanted the memory of system-reserved, kube-reserved and hard eviction: policy Static does not start without")
         return
     for node, sizes in sorted(reserved.items()):
-        for kind, size in sizes.items():
-            if kind != "memory":
+        for kind in sizes:
+            if kind.startswith("hugepages-"):
                 wrong.append(f"reserved-memory: found {kind} of NUMA node {node}, wanted memory only: huge pages cannot be reserved")
-            elif size == 0:
-                wrong.append(f"reserved-memory: found 0 of NUMA node {node}, wanted more, or the node left out")
     expected = 0
     for knob, key in (("kubelet.system_reserved", "memory"), ("kubelet.kube_reserved", "memory"), ("kubelet.eviction_hard", "memory.available")):
         given = wanted.get(knob)
-        if given is not None and not isinstance(given, Mapping):
-            wrong.append(f"{knob[len('kubelet.'):].replace('_', '-')}: found '{given}', wanted pairs such as memory=8Gi")
-            continue
-        value = given.get(key, 0) if given is not None else 0
+        value = given.get(key, 0) if isinstance(given, Mapping) else 0
         try:
             expected += quantity.to_bytes(value)
         except quantity.QuantityError:

@@ -316,6 +316,7 @@ def test_peers(tmp_path: Path, name: str) -> None:
 NINE = dict.fromkeys(range(9), NODES[0])
 
 # name: changes to what is wanted, changes to the machine, what is said; no file is in the way.
+NO_MEMORY: dict[str, Any] = {"kubelet.memory_manager_policy": "None", "kubelet.reserved_memory": None}
 CONFIGURATION: dict[str, tuple[dict, dict, list[str]]] = {
     "as planned": ({}, {}, []),
     "policies in the wrong case": ({"kubelet.cpu_manager_policy": "Static", "kubelet.memory_manager_policy": "static"}, {}, [
@@ -350,6 +351,22 @@ CONFIGURATION: dict[str, tuple[dict, dict, list[str]]] = {
     "more reserved than the planned pages leave": ({"kernel.hugepages": {"1Gi": {"0": 60, "1": 4}}}, {}, [f"NUMA node 0, wanted at most {4 * GIB}"]),
     "reserved memory nobody can read": ({"kubelet.reserved_memory": "0:memory"}, {}, ["reserved-memory: found '0:memory'"]),
     "reserved memory of odd keys": ({"kubelet.reserved_memory": {"x": None}}, {}, ["reserved-memory: found 'x: None'"]),
+    # Rules that hold whatever the memory manager's policy is.
+    "reserved memory of 0, policy None": ({**NO_MEMORY, "kubelet.reserved_memory": {"0": 0}}, {}, ["reserved-memory: found 0 of NUMA node 0"]),
+    "reserved memory of another type, policy None": ({**NO_MEMORY, "kubelet.reserved_memory": {"0:cpu": 2}}, {}, [
+        "reserved-memory: found cpu of NUMA node 0, wanted memory or hugepages-SIZE"]),
+    "reserved huge pages, policy None": ({**NO_MEMORY, "kubelet.reserved_memory": {"0:hugepages-1Gi": GIB}}, {}, []),
+    "reserved memory nobody can read, policy None": ({**NO_MEMORY, "kubelet.reserved_memory": "0:memory"}, {}, ["reserved-memory: found '0:memory'"]),
+    "a reservation nobody can read, policy None": ({**NO_MEMORY, "kubelet.kube_reserved": "memory"}, {}, ["kube-reserved: found 'memory'"]),
+    "hard eviction nobody can read, policy None": ({**NO_MEMORY, "kubelet.eviction_hard": "memory.available=5%"}, {}, [
+        "eviction-hard: found 'memory.available=5%', wanted pairs such as memory.available<500Mi"]),
+    "huge pages kept for the system": ({"kubelet.system_reserved": {"memory": 8 * GIB, "hugepages-2Mi": GIB}}, {}, [
+        "system-reserved: found hugepages-2Mi, wanted cpu, memory, ephemeral-storage or pid"]),
+    "all that can be kept": ({"kubelet.system_reserved": {"memory": 8 * GIB, "cpu": "1", "ephemeral-storage": GIB, "pid": 1000}}, {}, []),
+    "an option of a later version": (STRICT, {"minor": 31}, [
+        "cpu-manager-policy-options: found 'strict-cpu-reservation', which Kubernetes 1.31 does not have (since 1.32)"]),
+    "an option of this version": (STRICT, {"minor": 32}, []),
+    "an option, and nobody knows the version": (STRICT, {"minor": None}, []),
     "a reservation nobody can read": ({"kubelet.system_reserved": "memory"}, {}, ["system-reserved: found 'memory'"]),
     "topology policy and scope": ({"kubelet.topology_manager_policy": "numa", "kubelet.topology_manager_scope": "node"}, {}, [
         "topology-manager-policy: found 'numa'", "topology-manager-scope: found 'node'"]),
