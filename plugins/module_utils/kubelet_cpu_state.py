@@ -72,7 +72,7 @@ def look(sysroot: SysRoot, root_dir: Optional[str] = None, wanted: Optional[Mapp
 def refusal(sysroot: SysRoot, found: Look, force: bool = False) -> List[str]:
     """Why the files that must go may not be removed now; empty where they may. Below another root nothing runs.
 
-    :param force: remove them although containers with CPUs of their own may be alive.
+    :param force: remove them although containers with CPUs or memory of their own may be alive.
     """
     if not found.prediction.remove or not sysroot.live:
         return []
@@ -82,11 +82,16 @@ def refusal(sysroot: SysRoot, found: Look, force: bool = False) -> List[str]:
         reasons.append(f"the kubelet runs (process {process}) and would write them again: stop RKE2 first")
     alive = kubelet_live.containers(sysroot)
     if alive is None and not force:
-        reasons.append("whether containers are alive cannot be told (no cgroup v2): set force if none with CPUs of its own is")
+        reasons.append("whether containers are alive cannot be told (no cgroup v2): set force if none with CPUs or memory of its own is")
     pinned = [each for each in kubelet_live.living(found.files["cpu"], alive or []) if each["alive"]]
     if pinned and not force:
         names = ", ".join(f"{each['container'] or 'all'} of pod {each['pod'] or 'unknown'} on CPUs {each['cpus'] or 'unknown'}" for each in pinned)
         reasons.append(f"containers with CPUs of their own are alive, and would be moved by the kubelet: {names}. Drain the node, end these pods, or set force")
+    # A container with a number of CPUs that is not whole has memory of its own all the same.
+    holders = kubelet_live.memory_holders(found.files["memory"], alive or []) if "memory" in found.prediction.refused else []
+    if holders and not force:
+        reasons.append(f"pods with memory of their own are alive, and the kubelet would give it to others: {', '.join(holders)}. "
+                       "Drain the node, end these pods, or set force")
     return reasons
 
 

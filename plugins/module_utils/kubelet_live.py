@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Optional
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuSet
 from ansible_collections.inferops.locality.plugins.module_utils.kubelet_predict import Checkpoint, entries_of
+from ansible_collections.inferops.locality.plugins.module_utils.kubelet_state import CpuState
 from ansible_collections.inferops.locality.plugins.module_utils.state_tasks import CGROUPS, pod_of
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
@@ -31,6 +32,7 @@ class Container:
     """A container or sandbox with processes.
 
     :ivar cpus: its cpuset as it is set; empty where it has its parent's, None where that cannot be read. :ivar guaranteed: of a pod of the class Guaranteed.
+    :ivar mems: the same of its NUMA nodes.
     """
 
     pod: str
@@ -38,6 +40,7 @@ class Container:
     cgroup: str
     cpus: Optional[CpuSet]
     guaranteed: bool
+    mems: Optional[CpuSet] = cpulist.EMPTY
 
 
 def kubelet_process(sysroot: SysRoot) -> Optional[int]:
@@ -72,7 +75,8 @@ def _containers(sysroot: SysRoot, pod: str, guaranteed: bool) -> List[Container]
         path = f"{pod}/{name}"
         if match is None or not _populated(sysroot, path):
             continue
-        found.append(Container(pod_of(pod) or "", match.group(1), path[len(CGROUPS):], sysroot.cpu_list(f"{path}/cpuset.cpus"), guaranteed))
+        found.append(Container(pod_of(pod) or "", match.group(1), path[len(CGROUPS):], sysroot.cpu_list(f"{path}/cpuset.cpus"), guaranteed,
+                               sysroot.cpu_list(f"{path}/cpuset.mems")))
     return found
 
 
@@ -104,4 +108,16 @@ def living(checkpoint: Checkpoint, alive: List[Container]) -> List[Dict[str, Any
     return result
 
 
-__all__ = ("Container", "containers", "kubelet_process", "living")
+def memory_holders(checkpoint: Checkpoint, alive: List[Container]) -> List[str]:
+    """UIDs of living pods with memory of their own in a checkpoint of the memory manager, which sets the NUMA nodes of their containers.
+
+    Of a file that cannot be used all pods of the class Guaranteed with such a container are told, as it may have them.
+    """
+    state = checkpoint.state
+    if not checkpoint.exists or isinstance(state, CpuState):
+        return []
+    holds = [each for each in alive if each.mems != cpulist.EMPTY and (each.guaranteed if state is None else each.pod in {*state.entries, *state.pods})]
+    return sorted({each.pod for each in holds})
+
+
+__all__ = ("Container", "containers", "kubelet_process", "living", "memory_holders")

@@ -19,7 +19,7 @@ description:
     with the time in its name. The kubelet makes new ones.
   - A file of an unknown form, and one that cannot be read, is left alone, with O(force) too.
   - Nothing is removed while a kubelet runs, or while containers with CPUs of their own are alive. Containers outlive a kubelet that is stopped, and one
-    that has lost its file moves them to other CPUs.
+    that has lost its file moves them to other CPUs. Nor is the memory manager's file removed while pods with memory of their own in it are alive.
 options:
   root_dir:
     description: The kubelet's C(--root-dir). By default that of RKE2's configuration, else C(/var/lib/kubelet).
@@ -36,7 +36,9 @@ options:
     choices: [read, consistent]
     default: read
   force:
-    description: Remove them although containers with CPUs of their own are alive, as the last thing before a reboot. A running kubelet forbids it nevertheless.
+    description:
+      - Remove them although containers with CPUs or memory of their own are alive, as the last thing before a reboot. A running kubelet forbids it
+        nevertheless.
     type: bool
     default: false
   root:

@@ -175,6 +175,45 @@ def test_containers_of_the_shared_pool_and_leaked_entries_forbid_nothing(live: N
     assert (code, result["containers"][0]["alive"], live.there(CPU)) == (0, False, False)
 
 
+def memory(*pods: str) -> str:
+    """A file of the memory manager in which these pods have memory; that of another machine, so that it has to go."""
+    block = {"numaAffinity": [0], "type": "memory", "size": 1}
+    data = {"policyname": "Static", "machinestate": {}, "entries": {pod: {"app": [block]} for pod in pods}}
+    checksum = kubelet_state.memory_checksum("v1", data)
+    return json.dumps({"policyName": "Static", "machineState": {}, "entries": data["entries"], "checksum": checksum})
+
+
+# The file, the container's cpuset.mems (None: cannot be read), and whether the container forbids it.
+HOLDS_MEMORY = {
+    "as in the file": (memory(POD), "0\n", True),
+    "it cannot be told": (memory(POD), None, True),
+    "of no memory of its own": (memory(POD), "\n", False),
+    "of another pod": (memory("0" * 32), "0\n", False),
+    "no entries": (MEMORY_NONE, "0\n", False),
+    "a file that cannot be used": ("{", "0\n", True),
+    "a file that cannot be used, and none has memory": ("{", "\n", False),
+}
+
+
+@pytest.mark.parametrize("name", HOLDS_MEMORY)
+def test_containers_with_memory_of_their_own_forbid_it_unless_forced(live: Node, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """With a number of CPUs that is not whole they are in no file of the CPU manager."""
+    text, mems, forbids = HOLDS_MEMORY[name]
+    live.put(MEMORY, text)
+    live.container("")
+    if mems is not None:
+        live.put(f"/sys/fs/cgroup/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-{ID}.scope/cpuset.mems", mems)
+    wanted = {"kubelet.memory_manager_policy": "Static" if text == MEMORY_NONE else "None"}
+    for args in ({"_ansible_check_mode": True}, {}):
+        code, result = run(capsys, live, state="consistent", wanted=wanted, **args)
+        assert code == int(forbids)
+        if forbids:
+            assert live.there(MEMORY) and f"pods with memory of their own are alive, and the kubelet would give it to others: {POD}." in result["msg"]
+    if forbids:
+        code, _result = run(capsys, live, state="consistent", wanted=wanted, force=True)
+    assert code == 0 and not live.there(MEMORY)
+
+
 def test_everything_that_forbids_it_is_told_at_once(live: Node, capsys: pytest.CaptureFixture[str]) -> None:
     live.put(CPU, "{")
     live.put("/proc/712/comm", "kubelet\n")
