@@ -43,8 +43,8 @@ def read_strays(sysroot: SysRoot, config: Rke2Config, profile_dir: Optional[str]
     strays: List[Dict[str, Any]] = [{"file": file, "line": line, "name": name} for file, line, name in found]
     for entry in config.files:
         keys = entry["keys"] if entry["file"] == knobs.FILE_KUBELET else []
-        assert isinstance(keys, list)
-        strays += [{"file": entry["file"], "line": None, "name": str(key)} for key in keys if key != "kubelet-arg+"]
+        if isinstance(keys, list):
+            strays += [{"file": entry["file"], "line": None, "name": str(key)} for key in keys if key != "kubelet-arg+"]
     return strays
 
 

@@ -243,9 +243,9 @@ def _queue_lines(plan: Mapping[str, Any]) -> list[str]:
     return [f"{count}: {', '.join(nic for nic, mine in queues.items() if mine == count)}" for count in dict.fromkeys(queues.values())]
 
 
-def node_lines(host: str, result: Mapping[str, Any], words: Mapping[str, str] = OUTCOMES) -> list[str]:
+def node_lines(host: str, result: Mapping[str, Any], words: Mapping[str, str] | None = None) -> list[str]:
     """The table of a node: lists, capacity, pairs, findings, what its drift costs, its window. ``words``: for its outcome."""
-    outcome = words.get(result["outcome"], result["outcome"])
+    outcome = (OUTCOMES if words is None else words).get(result["outcome"], result["outcome"])
     lines = [" ".join(part for part in (host, f"({result['chassis']})" if result.get("chassis") else "", "-", outcome) if part)]
 
     def row(title: str, texts: Sequence[str]) -> None:
@@ -294,9 +294,10 @@ def _difference_line(item: Mapping[str, Any]) -> str:
     )
 
 
-def audit_lines(host: str, result: Mapping[str, Any], words: Mapping[str, str] = STYLES["audit"]) -> list[str]:
+def audit_lines(host: str, result: Mapping[str, Any], words: Mapping[str, str] | None = None) -> list[str]:
     """A host in an audit: its outcome, then only what is not as planned. ``words``: for its outcome."""
-    lines = [f"{host} - {words.get(result['outcome'], result['outcome'])}"]
+    outcome = (STYLES["audit"] if words is None else words).get(result["outcome"], result["outcome"])
+    lines = [f"{host} - {outcome}"]
     lines += [f"  {drift_line(entry)}" for entry in result.get("drifting") or []]
     lines += [f"  reported, blocks nothing: {reported_line(entry)}" for entry in reported(result.get("drift") or {})]
     shown_findings = [*(result.get("errors") or []), *(item for item in result.get("findings") or [] if item["severity"] == "warning")]

@@ -9,7 +9,7 @@ import copy
 import json
 import os
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import pytest
 from hypothesis import given
@@ -72,13 +72,13 @@ def memory(policy: str = "Static", nodes: Optional[dict] = None, entries: Option
 
 
 def predict(
-    tmp_path: Path, cpu_file: Optional[str], memory_file: Optional[str], wanted: Optional[dict] = WANTED, machine: Machine = MACHINE,
+    tmp_path: Path, cpu_file: Optional[str], memory_file: Optional[str], wanted: Union[dict, str, None] = "planned", machine: Machine = MACHINE,
 ) -> kubelet_predict.Prediction:
     (tmp_path / "k").mkdir(exist_ok=True)
     for name, text in ((CPU, cpu_file), (MEMORY, memory_file)):
         if text is not None:
             (tmp_path / name[1:]).write_text(text, encoding="utf-8")
-    return predicted(kubelet_predict.read_files(SysRoot(str(tmp_path)), "/k/"), wanted, machine)
+    return predicted(kubelet_predict.read_files(SysRoot(str(tmp_path)), "/k/"), WANTED if isinstance(wanted, str) else wanted, machine)
 
 
 def predicted(files: dict[str, Checkpoint], wanted: Optional[dict], machine: Machine = MACHINE) -> kubelet_predict.Prediction:
