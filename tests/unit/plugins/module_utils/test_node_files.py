@@ -185,10 +185,13 @@ def test_files_of_a_boot_loader_that_cannot_be_put_back_are_told(tmp_path: Path,
 
 
 def test_the_next_run_takes_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(_old: str, _new: str) -> None:
+        raise KeyboardInterrupt
+
     items: list[dict[str, Any]] = [{"path": "/a.conf", "content": "x"}, {"path": "/l", "link": "x"}]
     for item in items:
         with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", lambda _old, _new: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(os, "replace", killed)
             patch.setattr(os, "unlink", lambda _path: None)
             with pytest.raises(KeyboardInterrupt):
                 decided(tmp_path, item).apply()
