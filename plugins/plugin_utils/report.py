@@ -243,9 +243,9 @@ def _queue_lines(plan: Mapping[str, Any]) -> list[str]:
     return [f"{count}: {', '.join(nic for nic, mine in queues.items() if mine == count)}" for count in dict.fromkeys(queues.values())]
 
 
-def node_lines(host: str, result: Mapping[str, Any], words: Mapping[str, str] | None = None) -> list[str]:
-    """The table of a node: lists, capacity, pairs, findings, what its drift costs, its window. ``words``: for its outcome."""
-    outcome = (OUTCOMES if words is None else words).get(result["outcome"], result["outcome"])
+def node_lines(host: str, result: Mapping[str, Any], style: str = "table") -> list[str]:
+    """The table of a node: lists, capacity, pairs, findings, what its drift costs, its window. ``style``: one of ``STYLES``."""
+    outcome = STYLES[style].get(result["outcome"], result["outcome"])
     lines = [" ".join(part for part in (host, f"({result['chassis']})" if result.get("chassis") else "", "-", outcome) if part)]
 
     def row(title: str, texts: Sequence[str]) -> None:
@@ -294,9 +294,9 @@ def _difference_line(item: Mapping[str, Any]) -> str:
     )
 
 
-def audit_lines(host: str, result: Mapping[str, Any], words: Mapping[str, str] | None = None) -> list[str]:
-    """A host in an audit: its outcome, then only what is not as planned. ``words``: for its outcome."""
-    outcome = (STYLES["audit"] if words is None else words).get(result["outcome"], result["outcome"])
+def audit_lines(host: str, result: Mapping[str, Any], style: str = "audit") -> list[str]:
+    """A host in an audit: its outcome, then only what is not as planned. ``style``: one of ``STYLES``."""
+    outcome = STYLES[style].get(result["outcome"], result["outcome"])
     lines = [f"{host} - {outcome}"]
     lines += [f"  {drift_line(entry)}" for entry in result.get("drifting") or []]
     lines += [f"  reported, blocks nothing: {reported_line(entry)}" for entry in reported(result.get("drift") or {})]
@@ -322,7 +322,7 @@ def lines(found: Mapping[str, Mapping[str, Any]], style: str) -> list[str]:
     for host, item in found.items():
         if style != "audit":
             result.append("")
-        result += one(host, item, STYLES[style])
+        result += one(host, item, style)
     return [*result, "", count_line(found, style)]
 
 
