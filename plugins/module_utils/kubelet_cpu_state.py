@@ -26,11 +26,13 @@ class CheckpointError(Exception):
 class Look:
     """A node's checkpoints as they were found.
 
+    :ivar alive: containers with processes; None where that cannot be told.
     :ivar containers: what has CPUs of its own in the CPU checkpoint, of :func:`kubelet_live.living`; ``alive`` is None where that cannot be told.
     """
 
     files: Mapping[str, Checkpoint]
     prediction: Prediction
+    alive: Optional[List[kubelet_live.Container]]
     containers: List[Dict[str, Any]]
 
     def result(self) -> Dict[str, Any]:
@@ -66,7 +68,7 @@ def look(sysroot: SysRoot, root_dir: Optional[str] = None, wanted: Optional[Mapp
     containers = kubelet_live.living(files["cpu"], alive or [])
     if alive is None:
         containers = [{**each, "alive": None} for each in containers]
-    return Look(files, prediction, containers)
+    return Look(files, prediction, alive, containers)
 
 
 def refusal(sysroot: SysRoot, found: Look, force: bool = False) -> List[str]:
@@ -80,15 +82,14 @@ def refusal(sysroot: SysRoot, found: Look, force: bool = False) -> List[str]:
     process = kubelet_live.kubelet_process(sysroot)
     if process is not None:
         reasons.append(f"the kubelet runs (process {process}) and would write them again: stop RKE2 first")
-    alive = kubelet_live.containers(sysroot)
-    if alive is None and not force:
+    if found.alive is None and not force:
         reasons.append("whether containers are alive cannot be told (no cgroup v2): set force if none with CPUs or memory of its own is")
-    pinned = [each for each in kubelet_live.living(found.files["cpu"], alive or []) if each["alive"]]
+    pinned = [each for each in found.containers if each["alive"]]
     if pinned and not force:
         names = ", ".join(f"{each['container'] or 'all'} of pod {each['pod'] or 'unknown'} on CPUs {each['cpus'] or 'unknown'}" for each in pinned)
         reasons.append(f"containers with CPUs of their own are alive, and would be moved by the kubelet: {names}. Drain the node, end these pods, or set force")
     # A container with a number of CPUs that is not whole has memory of its own all the same.
-    holders = kubelet_live.memory_holders(found.files["memory"], alive or []) if "memory" in found.prediction.refused else []
+    holders = kubelet_live.memory_holders(found.files["memory"], found.alive or []) if "memory" in found.prediction.refused else []
     if holders and not force:
         reasons.append(f"pods with memory of their own are alive, and the kubelet would give it to others: {', '.join(holders)}. "
                        "Drain the node, end these pods, or set force")
