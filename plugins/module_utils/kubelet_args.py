@@ -11,12 +11,12 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist, quantity
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
+from ansible_collections.inferops.locality.plugins.module_utils.kubelet_state import DEFAULT_ROOT_DIR
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config, split_argument
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import Setting, unit_setting
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
 DEFAULT_DATA_DIR = "/var/lib/rancher/rke2"
-DEFAULT_ROOT_DIR = "/var/lib/kubelet"
 
 FLAGS: Mapping[str, str] = {
     "cpu-manager-policy": "kubelet.cpu_manager_policy",
@@ -197,6 +197,6 @@ def configured(sysroot: SysRoot, config: Rke2Config) -> Tuple[Optional[Dict[str,
 
 
 __all__ = (
-    "DEFAULT_DATA_DIR", "DEFAULT_ROOT_DIR", "FIELDS", "FLAGS", "configured", "data_dir", "file_settings", "minor", "root_dir", "unit_settings", "values",
+    "DEFAULT_DATA_DIR", "FIELDS", "FLAGS", "configured", "data_dir", "file_settings", "minor", "root_dir", "unit_settings", "values",
     "version",
 )

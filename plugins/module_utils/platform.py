@@ -10,7 +10,7 @@ import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import kubelet_args, nic_channels
-from ansible_collections.inferops.locality.plugins.module_utils.kubelet_args import DEFAULT_DATA_DIR, DEFAULT_ROOT_DIR, root_dir
+from ansible_collections.inferops.locality.plugins.module_utils.kubelet_args import DEFAULT_DATA_DIR, root_dir
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config
 from ansible_collections.inferops.locality.plugins.module_utils.state_boot import Boot, trial_obstacle
@@ -354,7 +354,6 @@ def read_platform(sysroot: SysRoot, probe: Probe, boot: Boot, config: Rke2Config
 
 __all__ = (
     "DEFAULT_DATA_DIR",
-    "DEFAULT_ROOT_DIR",
     "RHEL_FAMILY",
     "irqbalance_env",
     "irqbalance_installed",
