@@ -51,6 +51,10 @@ LINKS_IRQ_SERVICE: Tuple[str, ...] = (
 )
 FILE_RUNTIME = f"/usr/local/libexec/{OWNER}/locality.pyz"
 FILE_KUBELET = f"/etc/rancher/rke2/config.yaml.d/{DROP_IN}.yaml"
+# What RKE2's unit runs before it starts: not in the file of the host layer, since each file has one writer.
+FILES_FIRST_START: Tuple[str, ...] = tuple(f"/etc/systemd/system/{unit}.d/{DROP_IN}-kubelet.conf" for unit in RKE2_UNITS)
+# The boot program's command for it, and the value of the knob.
+FIRST_START = "kubelet-state"
 DIR_STATE = f"/var/lib/{OWNER}"
 # What the host layer found before it changed anything.
 FILE_HOST_SAVED = f"{DIR_STATE}/host.json"
@@ -305,6 +309,11 @@ _ALL: Tuple[Knob, ...] = (
         "pkg/kubelet/cm/cpumanager/state/checkpoint.go",
     ),
     Knob(
+        "kubelet.first_start", "kubelet", "managed", "live", ("configured",), "rke2_kubelet", FILES_FIRST_START,
+        "RKE2's unit runs the boot program before its first start of a boot: checkpoint files with which the kubelet would not start go, with a copy.",
+        "systemd.service(5), ExecStartPre=",
+    ),
+    Knob(
         "node.labels", "kubelet", "managed", "live", ("running",), "rke2_kubelet", (),
         "Labels of the Node object; RKE2's configuration sets them at registration only.",
         "docs.rke2.io, advanced options",
@@ -330,6 +339,7 @@ __all__ = (
     "BOOT_FILES",
     "DIR_STATE",
     "DROP_IN",
+    "FILES_FIRST_START",
     "FILES_IRQ_SERVICE",
     "FILES_MEMLOCK",
     "FILES_SLICES",
@@ -346,6 +356,7 @@ __all__ = (
     "FILE_TMPFILES",
     "FILE_TUNED_ACTIVE",
     "FILE_TUNED_MODE",
+    "FIRST_START",
     "KNOBS",
     "LINKS_IRQ_SERVICE",
     "NEEDS",

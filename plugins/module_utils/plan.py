@@ -826,6 +826,7 @@ def _kubelet(
     args.append("eviction-hard=" + ",".join([eviction] + [f"{signal}<{value}" for signal, value in RKE2_EVICTION.items()]))
     wanted["kubelet.eviction_hard"] = {"memory.available": sizes["eviction_hard"], **RKE2_EVICTION}
     wanted["kubelet.state_files"] = "consistent"
+    wanted["kubelet.first_start"] = knobs.FIRST_START
     if kubelet["labels"]:
         wanted["node.labels"] = dict(kubelet["labels"])
     if kubelet["taints"]:
@@ -1039,7 +1040,7 @@ def make_plan(
 
     irqs = _irqs(machine, checked["irq"], housekeeping, platform, found, wanted)
     if runtime_version is not None:
-        wanted["runtime.version"] = runtime_version if irqs else None
+        wanted["runtime.version"] = runtime_version if irqs or wanted.get("kubelet.first_start") else None
     if irqs and str(wanted.get("irqbalance") or "disabled") != "disabled":
         # Not a warning: it would undo in seconds what the boot program redoes each minute, so that the node never stays as planned.
         found.error(

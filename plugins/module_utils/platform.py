@@ -22,6 +22,8 @@ RHEL_FAMILY: Tuple[str, ...] = ("rhel", "rocky", "almalinux", "ol", "centos", "r
 _MICRO: Tuple[str, ...] = ("sl-micro", "sle-micro", "sle-micro-rancher", "suse-microos", "opensuse-microos", "opensuse-leap-micro")
 MINIMUM_PYTHON = (3, 9)
 # Newest first; what is looked for when a node's python3 is too old.
+# Python 3.9 or newer of the distribution itself, where it is not python3: that of SLES 15 is 3.6.
+_INTERPRETERS: Dict[str, str] = {"sles": "/usr/bin/python3.11"}
 _PYTHONS: Tuple[str, ...] = tuple(f"3.{minor}" for minor in range(15, 8, -1))
 RKE2_ROLES: Tuple[str, ...] = ("server", "agent")
 _UNIT_DIRS: Tuple[str, ...] = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
@@ -340,6 +342,7 @@ def read_platform(sysroot: SysRoot, probe: Probe, boot: Boot, config: Rke2Config
         "kernel": kernel or None,
         "cpu_vendor": vendor,
         "python": python,
+        "interpreter": _INTERPRETERS.get(release.get("ID", ""), "/usr/bin/python3"),
         "boot_loader": {"kind": boot.kind, "drop_in_dir": boot.drop_in_dir, "once": boot.once, "trial": _trial(sysroot, boot)},
         "cgroup": cgroup,
         "selinux": _selinux(sysroot),

@@ -249,7 +249,7 @@ def unit_lines(text: str) -> str:
             if not following.startswith(("#", ";")):
                 line = line[:-1].rstrip() + " " + following
         key, equals, value = (part.strip() for part in line.partition("="))
-        if (line.startswith("[") and line.endswith("]")) or (equals and (key in _UNIT_KEYS or (key == "Environment" and not value))):
+        if (line.startswith("[") and line.endswith("]")) or (equals and (key in _UNIT_KEYS or (key in ("Environment", "ExecStartPre") and not value))):
             kept[first] = line
         elif equals and key == "Environment":
             words = [f'"{groups[0] or groups[2] or groups[4]}={groups[1] or groups[3] or groups[5]}"' for groups in _ENVIRONMENT_WORD.findall(value)]
@@ -390,7 +390,7 @@ def _rules(sysroot: _Recorder) -> List[Rule]:
         (lambda path: path in named or os.path.dirname(path) in named or "/kubelet.conf.d/" in path, kubelet_lines, lines),
         (lambda path: whole.fullmatch(path) is not None, lambda text: text, ""),
         # Ours, and judged by a checksum over each.
-        (lambda path: path in knobs.FILES_IRQ_SERVICE, lambda text: text, ""),
+        (lambda path: path in (*knobs.FILES_IRQ_SERVICE, *knobs.FILES_FIRST_START), lambda text: text, ""),
         (lambda path: path.startswith("/etc/default/grub"), grub_lines, "comments, and values named like secrets"),
         (lambda path: "/sysctl.d/" in path or path == "/etc/sysctl.conf", sysctl_cut, "comments, and values of keys that are not read"),
         (lambda path: "/systemd/" in path, unit_lines, lines),

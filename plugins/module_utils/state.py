@@ -73,8 +73,8 @@ def _ours(sysroot: SysRoot, profile_dir: Optional[str]) -> List[str]:
     """Files and links of this collection that are there. The mask of irqbalance is not told from one of somebody else."""
     paths = [
         knobs.FILE_GRUB, knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, *knobs.FILES_MEMLOCK, knobs.FILE_IRQBALANCE, *knobs.FILES_IRQ_SERVICE,
-        *knobs.LINKS_IRQ_SERVICE, knobs.FILE_KUBELET, boot_trial.FILE_SCRIPT, boot_trial.FILE_SERVICE, boot_trial.FILE_TIMER, boot_trial.FILE_WANTS,
-        boot_trial.FILE_WATCHDOG,
+        *knobs.LINKS_IRQ_SERVICE, knobs.FILE_KUBELET, *knobs.FILES_FIRST_START, boot_trial.FILE_SCRIPT, boot_trial.FILE_SERVICE, boot_trial.FILE_TIMER,
+        boot_trial.FILE_WANTS, boot_trial.FILE_WATCHDOG,
     ]
     if profile_dir is not None:
         paths.append(f"{profile_dir}/{knobs.TUNED_PROFILE}/tuned.conf")

@@ -625,14 +625,19 @@ def _service(sysroot: SysRoot, strategy: Optional[str]) -> Tuple[Optional[str], 
     for file, text in texts.items():
         if text is None:
             return f"{file} is missing", there[0]
-        head, mark, body = text.partition("\n# Checksum of what follows: ")
-        checksum, _end, body = body.partition("\n")
-        if not mark or hashlib.sha256(body.rstrip().encode()).hexdigest() != checksum or any(not line.startswith("#") for line in head.split("\n")):
+        if not _as_written(text):
             return f"{file} was changed", f"{file}:1"
     for file, target in links.items():
         if target is None:
             return f"{file} is missing", there[0]
     return strategy, f"{knobs.FILE_IRQ_UNIT}:1"
+
+
+def _as_written(text: str) -> bool:
+    """Whether a file of ours that carries the checksum of what follows it is as it was written."""
+    head, mark, body = text.partition("\n# Checksum of what follows: ")
+    checksum, _end, body = body.partition("\n")
+    return bool(mark) and hashlib.sha256(body.rstrip().encode()).hexdigest() == checksum and all(line.startswith("#") for line in head.split("\n"))
 
 
 def _affinity(sysroot: SysRoot, irqs: Sequence[Mapping[str, Any]], entry: Optional[Mapping[str, Any]]) -> str:
@@ -670,9 +675,26 @@ def read_kubelet(sysroot: SysRoot, found: Knobs, config: Rke2Config, role: Optio
         found.owned(knob, setting, text)
     for knob, setting in file_settings(sysroot, config, data_dir):
         found.owned(knob, setting)
+    found.configure("kubelet.first_start", *_first_start(sysroot, role))
     flags = _kubelet_flags(sysroot, role)
     if flags is not None:
         found.running.update(kubelet_values(flags))
+
+
+def _first_start(sysroot: SysRoot, role: Optional[str]) -> Tuple[Optional[str], Optional[str]]:
+    """The command of the boot program that RKE2's unit runs before it starts, if its line is as it was written and in force; else what is not."""
+    for unit, file in zip(knobs.RKE2_UNITS, knobs.FILES_FIRST_START):
+        text = sysroot.text(file, 2**20)
+        if text is None or role not in (None, unit[len("rke2-"):-len(".service")]):
+            continue
+        if not _as_written(text):
+            return f"{file} was changed", f"{file}:1"
+        lines = unit_setting(sysroot, unit, "Service", "ExecStartPre").lines
+        behind = lines[max((index for index, line in enumerate(lines) if line.file == file), default=-1) + 1:]
+        # An empty one takes all that stand before it away (systemd.service(5)).
+        emptied = next((line for line in behind if not line.value), None)
+        return (f"taken away by {emptied.source}", emptied.source) if emptied else (knobs.FIRST_START, f"{file}:1")
+    return None, None
 
 
 def _kubelet_flags(sysroot: SysRoot, role: Optional[str]) -> Optional[List[Tuple[str, str]]]:

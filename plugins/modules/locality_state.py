@@ -106,6 +106,11 @@ ansible_facts:
               returned: success
               type: str
               sample: GenuineIntel
+            interpreter:
+              description: The Python that the program at boot runs with, 3.9 or newer of the distribution itself.
+              returned: success
+              type: str
+              sample: /usr/bin/python3
             python:
               description: Version of the Python that modules run with. Below another root the one that is installed there.
               returned: success

@@ -119,6 +119,7 @@ CONFIGURED: dict[str, Change] = {
     "kubelet.system_reserved": _kubelet("system-reserved", "memory=1Gi"),
     "kubelet.kube_reserved": _kubelet("kube-reserved", "memory=1Gi"),
     "kubelet.eviction_hard": _kubelet("eviction-hard", "memory.available<1Gi"),
+    "kubelet.first_start": Edit(knobs.FILES_FIRST_START[0], r"^ExecStartPre=.*$", ""),
     "kubelet.state_files": Create("/var/lib/kubelet/cpu_manager_state", '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'),
 }
 

@@ -82,10 +82,9 @@ def converged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Node]:
     nodes = {}
     for name, root in roots.items():
         seen = state.read_state(SysRoot(str(root)))
-        policy, version = (BANNED, None) if name == "banned" else (POLICY, runtime.build()[1])
-        made = plan.make_plan(topology.read_topology(SysRoot(str(root))).to_facts(), seen["platform"], policy)
-        made["knobs"]["runtime.version"] = version
-        nodes[name] = Node(root, made)
+        policy = BANNED if name == "banned" else POLICY
+        facts = topology.read_topology(SysRoot(str(root))).to_facts()
+        nodes[name] = Node(root, plan.make_plan(facts, seen["platform"], policy, None, runtime.version()))
     return nodes
 
 
@@ -170,7 +169,7 @@ def _copy(root: Path, target: Path) -> None:
 
 OURS = (
     knobs.FILE_GRUB, knobs.FILE_SYSCTL, knobs.FILE_TMPFILES, *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0],
-    knobs.FILE_IRQ, *knobs.FILES_IRQ_SERVICE, knobs.FILE_KUBELET,
+    knobs.FILE_IRQ, *knobs.FILES_IRQ_SERVICE, knobs.FILE_KUBELET, knobs.FILES_FIRST_START[0],
 )
 
 
@@ -229,7 +228,7 @@ def test_what_the_plan_no_longer_has_loses_its_file(converged: dict[str, Node], 
     folders = [path for path in gone if before[path] == "folder"]
     assert [path for path in folders if not any(other.startswith(f"{path}/") for other in gone)] == []
     assert [path for path in gone if path not in folders] == sorted((
-        *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE_MASK, knobs.FILE_IRQ, knobs.FILE_RUNTIME, knobs.FILE_HOST_SAVED,
+        *knobs.FILES_SLICES, knobs.FILES_MEMLOCK[0], knobs.FILE_IRQBALANCE_MASK, knobs.FILE_IRQ, knobs.FILE_HOST_SAVED,
         *knobs.FILES_IRQ_SERVICE, *knobs.LINKS_IRQ_SERVICE,
     ))
     assert playing.play("audit", inventory=inventory).rc == 0

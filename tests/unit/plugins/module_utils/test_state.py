@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -26,6 +27,9 @@ from ansible_collections.inferops.locality.plugins.plugin_utils import paper, ru
 
 DEBIAN = {"/etc/os-release": "ID=debian\nVERSION_ID=13\n", "/etc/default/grub": 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'}
 CPUS = "/sys/devices/system/cpu"
+AGENT_FIRST, SERVER_FIRST = knobs.FILES_FIRST_START
+_FIRST_LINES = "[Service]\nExecStartPre=-/usr/bin/python3 /usr/local/libexec/inferops-locality/locality.pyz kubelet-state"
+FIRST = f"# ours\n# Checksum of what follows: {hashlib.sha256(_FIRST_LINES.encode()).hexdigest()}\n{_FIRST_LINES}\n"
 
 
 def build(base: Path, files: Mapping[str, Any], links: Optional[Mapping[str, str]] = None) -> SysRoot:
@@ -285,6 +289,24 @@ CONFIGURED: list[tuple[str, str, dict[str, Any], dict[str, str], Any, Optional[s
     ),
     ("kubelet not set", "kubelet.reserved_cpus", {knobs.FILE_KUBELET: 'kubelet-arg+:\n  - "max-pods=9"\n'}, {}, None, None),
     ("runtime absent", "runtime.version", {}, {}, None, None),
+    ("first start", "kubelet.first_start", {AGENT_FIRST: FIRST}, {}, "kubelet-state", f"{AGENT_FIRST}:1"),
+    ("first start of the server", "kubelet.first_start", {SERVER_FIRST: FIRST}, {}, "kubelet-state", f"{SERVER_FIRST}:1"),
+    ("first start, changed", "kubelet.first_start", {AGENT_FIRST: FIRST.replace("=-", "=")}, {}, f"{AGENT_FIRST} was changed", f"{AGENT_FIRST}:1"),
+    ("first start, emptied", "kubelet.first_start", {AGENT_FIRST: ""}, {}, f"{AGENT_FIRST} was changed", f"{AGENT_FIRST}:1"),
+    (
+        "first start, a further line before it", "kubelet.first_start",
+        {AGENT_FIRST: FIRST, "/etc/systemd/system/rke2-agent.service.d/10.conf": "[Service]\nExecStartPre=\nExecStartPre=/bin/true\n"}, {}, "kubelet-state",
+        f"{AGENT_FIRST}:1",
+    ),
+    (
+        "first start, taken away by a later file", "kubelet.first_start",
+        {AGENT_FIRST: FIRST, "/etc/systemd/system/rke2-agent.service.d/95.conf": "[Service]\nExecStartPre=\nExecStartPre=/bin/true\n"}, {},
+        "taken away by /etc/systemd/system/rke2-agent.service.d/95.conf:2", "/etc/systemd/system/rke2-agent.service.d/95.conf:2",
+    ),
+    (
+        "first start, of the unit that this node does not run", "kubelet.first_start",
+        {SERVER_FIRST: FIRST}, {"/etc/systemd/system/multi-user.target.wants/rke2-agent.service": "/usr/lib/systemd/system/rke2-agent.service"}, None, None,
+    ),
 ]
 
 
