@@ -36,6 +36,8 @@ _EXCLUSIVE = (
 )
 # Minor version of Kubernetes that an option came with; the others are older than any here.
 _SINCE: Mapping[str, int] = {"distribute-cpus-across-cores": 31, "prefer-align-cpus-by-uncorecache": 32, STRICT: 32}
+# Of the topology manager (pkg/kubelet/cm/topologymanager/policy_options.go).
+TOPOLOGY_OPTIONS = ("max-allowable-numa-nodes", "prefer-closest-numa-nodes")
 # What kube-reserved and system-reserved may hold.
 _RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 # Go's strconv.ParseBool.
@@ -554,6 +556,7 @@ def configuration(wanted: Mapping[str, Any], machine: Machine) -> Tuple[List[str
             wrong.append(f"{flag}: found '{_policy(name, wanted)}', wanted {' or '.join(_POLICIES[name])}, spelt so")
     _cpu_configuration(wanted, machine, wrong)
     _reservations(wanted, wrong)
+    _capacity(wanted, machine, wrong)
     if _policy("memory", wanted) == "Static":
         _memory_configuration(wanted, machine, wrong, untold)
     _topology_configuration(wanted, machine, wrong)
@@ -620,6 +623,20 @@ def _reservations(wanted: Mapping[str, Any], wrong: List[str]) -> None:
                 wrong.append(f"reserved-memory: found 0 of NUMA node {node}, wanted more, or the node left out")
 
 
+def _capacity(wanted: Mapping[str, Any], machine: Machine, wrong: List[str]) -> None:
+    """Whether the machine has more memory than is kept from pods (pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable)."""
+    sizes = [given.get("memory", 0) for given in (wanted.get("kubelet.system_reserved"), wanted.get("kubelet.kube_reserved")) if isinstance(given, Mapping)]
+    eviction = wanted.get("kubelet.eviction_hard")
+    sizes += [eviction.get("memory.available", 0)] if isinstance(eviction, Mapping) else []
+    try:
+        kept = sum(quantity.to_bytes(size) for size in sizes)
+    except quantity.QuantityError:
+        return
+    capacity = None if machine.numa_nodes is None else sum(node.get("memory", 0) for node in machine.numa_nodes.values())
+    if capacity is not None and kept > capacity:
+        wrong.append(f"system-reserved, kube-reserved and eviction-hard keep {kept} bytes of memory from pods, wanted at most the {capacity} of this machine")
+
+
 def _memory_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[str], untold: List[str]) -> None:
     reserved = _reserved_memory(wanted)
     if isinstance(reserved, str):
@@ -666,6 +683,13 @@ def _topology_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: 
     if policy == "none" or policy not in policies:
         return
     given = wanted.get("kubelet.topology_manager_options")
+    unknown = [str(option) for option in given if option not in TOPOLOGY_OPTIONS] if isinstance(given, Mapping) else []
+    if unknown or not isinstance(given, (Mapping, type(None))):
+        found = ", ".join(unknown) or given
+        wrong.append(f"topology-manager-policy-options: found {found}, wanted a value for {' or '.join(TOPOLOGY_OPTIONS)}")
+    prefer = given.get("prefer-closest-numa-nodes") if isinstance(given, Mapping) else None
+    if prefer is not None and str(prefer) not in _TRUE + _FALSE:
+        wrong.append(f"topology-manager-policy-options: found prefer-closest-numa-nodes={prefer}, wanted true or false")
     limit = given.get("max-allowable-numa-nodes") if isinstance(given, Mapping) else None
     if limit is not None and not re.fullmatch(r"[0-9]{1,9}", str(limit)):
         wrong.append(f"topology-manager-policy-options: found max-allowable-numa-nodes={limit}, wanted a number from {_NUMA_NODES}")

@@ -375,6 +375,19 @@ CONFIGURATION: dict[str, tuple[dict, dict, list[str]]] = {
     "a limit below eight": ({"kubelet.topology_manager_options": {"max-allowable-numa-nodes": "4"}}, {}, [
         "found max-allowable-numa-nodes=4, wanted 8 or more"]),
     "a limit that is no number": ({"kubelet.topology_manager_options": {"max-allowable-numa-nodes": "true"}}, {}, ["wanted a number from 8"]),
+    "an option of the topology manager that is not": ({"kubelet.topology_manager_options": {"max-numa-nodes": "16"}}, {}, [
+        "topology-manager-policy-options: found max-numa-nodes, wanted a value for max-allowable-numa-nodes or prefer-closest-numa-nodes"]),
+    "options of the topology manager nobody can read": ({"kubelet.topology_manager_options": "prefer-closest-numa-nodes"}, {}, [
+        "topology-manager-policy-options: found prefer-closest-numa-nodes, wanted a value for"]),
+    "an option of the topology manager that is neither true nor false": ({"kubelet.topology_manager_options": {"prefer-closest-numa-nodes": "yes"}}, {}, [
+        "found prefer-closest-numa-nodes=yes, wanted true or false"]),
+    "an option of the topology manager that is": ({"kubelet.topology_manager_options": {"prefer-closest-numa-nodes": "true"}}, {}, []),
+    "an odd option of a topology manager without policy": (
+        {"kubelet.topology_manager_options": {"max-numa-nodes": "16"}, "kubelet.topology_manager_policy": "none"}, {}, []),
+    "more kept from pods than there is": ({**NO_MEMORY, "kubelet.kube_reserved": {"memory": 121 * GIB}}, {}, [
+        f"system-reserved, kube-reserved and eviction-hard keep {129 * GIB} bytes of memory from pods, wanted at most the {128 * GIB} of this machine"]),
+    "all that there is kept from pods": ({**NO_MEMORY, "kubelet.kube_reserved": {"memory": 120 * GIB}}, {}, []),
+    "more kept than there is, of a machine nobody knows": ({**NO_MEMORY, "kubelet.kube_reserved": {"memory": 900 * GIB}}, {"numa_nodes": None}, []),
 }
 
 
