@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The inferops.locality authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kubernetes quantities of memory, and the kernel's names of huge page sizes."""
+"""Kubernetes quantities of memory and CPUs, and the kernel's names of huge page sizes."""
 
 from __future__ import annotations
 
@@ -47,6 +47,16 @@ def to_bytes(quantity: Union[str, int]) -> int:
     return int(value)
 
 
+def to_cores(quantity: Union[str, int, float]) -> Fraction:
+    """CPUs of a Kubernetes quantity: ``2`` and ``2000m`` are 2, ``500m`` a half; :raises QuantityError: the text is not a quantity of CPUs."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)([num]|k|[eE][+-]?[0-9]{1,2})?", str(quantity).strip())
+    if not match or isinstance(quantity, bool):
+        raise QuantityError(f"'{quantity}' is not a quantity of CPUs: wanted a number such as 2 or 500m")
+    number, suffix = match.groups()
+    scale = {None: Fraction(1), "m": Fraction(1, 10**3), "u": Fraction(1, 10**6), "n": Fraction(1, 10**9), "k": Fraction(10**3)}.get(suffix)
+    return Fraction(number) * (Fraction(10) ** int(suffix[1:]) if scale is None else scale)
+
+
 def mebi(size: int) -> str:
     """Bytes as a quantity in Mi (``6394Mi``); :raises QuantityError: not a whole number of MiB."""
     if size % MIB:
@@ -88,4 +98,4 @@ def page_from_kernel(text: str) -> str:
     return binary(int(match.group(1), 0) * factor if match.group(1)[:2].lower() == "0x" else int(match.group(1)) * factor)
 
 
-__all__ = ("MIB", "QuantityError", "binary", "mebi", "page_from_kernel", "page_from_kib", "page_kernel", "to_bytes")
+__all__ = ("MIB", "QuantityError", "binary", "mebi", "page_from_kernel", "page_from_kib", "page_kernel", "to_bytes", "to_cores")

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,3 +46,18 @@ def test_page_sizes(page: str, kernel: str, kib: int) -> None:
     assert quantity.page_from_kernel(kernel) == quantity.page_from_kernel(kernel.lower()) == page
     assert quantity.page_from_kib(kib) == page
     assert quantity.page_from_kernel(str(kib * 1024)) == quantity.page_from_kernel(hex(kib * 1024)) == page
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"),
+    [("2", 2), (3, 3), ("2000m", 2), ("500m", Fraction(1, 2)), ("0.1", Fraction(1, 10)), (".5", Fraction(1, 2)), ("1k", 1000), ("2e1", 20),
+     ("100u", Fraction(1, 10000)), ("1n", Fraction(1, 10**9)), ("0", 0)],
+)
+def test_cpus_of_a_quantity(text: object, cores: object) -> None:
+    assert quantity.to_cores(text) == cores  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["", "two", "2Gi", "-1", "1e", True, "2 m"])
+def test_what_is_no_quantity_of_cpus(text: object) -> None:
+    with pytest.raises(quantity.QuantityError, match="not a quantity of CPUs"):
+        quantity.to_cores(text)  # type: ignore[arg-type]
