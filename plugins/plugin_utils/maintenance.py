@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from ansible_collections.inferops.locality.plugins.module_utils import cluster_health
 
 # Key: (type, default, least).
 NUMBERS: dict[str, tuple[int, int]] = {
@@ -18,8 +19,10 @@ NUMBERS: dict[str, tuple[int, int]] = {
     "max_unavailable": (1, 1),
     "max_not_ready": (0, 0),
 }
-OTHERS = ("windows", "blackouts", "prometheus")
+OTHERS = ("windows", "blackouts", "prometheus", "blocking_pods", "drain")
 KEYS = (*OTHERS, *NUMBERS)
+
+DRAIN_KEYS = ("emptydir_data", "unmanaged_pods", "delete_after", "grace_period")
 
 # Between the end of the longest step and the end of the window.
 SPARE_MINUTES = 5
@@ -28,6 +31,25 @@ MOST_MINUTES = 7 * 24 * 60
 
 def _error(message: str, hint: str = "correct the value") -> dict[str, str]:
     return {"id": "maintenance.invalid", "severity": "error", "message": message, "hint": hint}
+
+
+def _drain(drain: Any, timeout: int | None) -> list[dict[str, str]]:
+    """How pods are evicted. :param timeout: ``drain_timeout`` in seconds, None if that is wrong itself."""
+    if drain is None:
+        return []
+    if not isinstance(drain, Mapping):
+        return [_error(f"locality_maintenance.drain: found {drain!r}, wanted a mapping")]
+    found = [_error(f"locality_maintenance.drain.{key}: unknown key", f"known are {', '.join(DRAIN_KEYS)}") for key in drain if key not in DRAIN_KEYS]
+    for key in ("emptydir_data", "unmanaged_pods"):
+        if drain.get(key, "keep") not in ("keep", "delete"):
+            found.append(_error(f"locality_maintenance.drain.{key}: found {drain[key]!r}, wanted keep or delete"))
+    for key in ("delete_after", "grace_period"):
+        value = drain.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            found.append(_error(f"locality_maintenance.drain.{key}: found {value!r}, wanted null or a whole number of at least 0"))
+        elif value is not None and timeout is not None and value >= timeout:
+            found.append(_error(f"locality_maintenance.drain.{key}: found {value}, wanted less than drain_timeout {timeout}"))
+    return found
 
 
 def check(maintenance: Any, gate_errors: Sequence[str] = ()) -> list[dict[str, str]]:
@@ -46,12 +68,11 @@ def check(maintenance: Any, gate_errors: Sequence[str] = ()) -> list[dict[str, s
         value = maintenance.get(key)
         if value is not None and not isinstance(value, (list, tuple)):
             found.append(_error(f"locality_maintenance.{key}: found {value!r}, wanted a list"))
-    prometheus = maintenance.get("prometheus")
-    is_url = isinstance(prometheus, str) and re.fullmatch(r"https?://[^\s/]\S*", prometheus)
-    if prometheus is not None and not isinstance(prometheus, Mapping) and not is_url:
-        # An address may carry a password: it is not shown.
-        shown = "a text that is no URL" if isinstance(prometheus, str) else repr(prometheus)
-        found.append(_error(f"locality_maintenance.prometheus: found {shown}, wanted null, a URL such as http://prometheus:9090, or a mapping"))
+    for text in cluster_health.check_prometheus(maintenance.get("prometheus")):
+        found.append(_error(f"locality_maintenance.prometheus: {text}"))
+    selectors = maintenance.get("blocking_pods")
+    if selectors is not None and not (isinstance(selectors, (list, tuple)) and all(isinstance(each, str) and each.strip() for each in selectors)):
+        found.append(_error(f"locality_maintenance.blocking_pods: found {selectors!r}, wanted a list of label selectors such as app=training"))
     numbers = {}
     for key, (default, least) in NUMBERS.items():
         value = maintenance.get(key, default)
@@ -69,9 +90,10 @@ def check(maintenance: Any, gate_errors: Sequence[str] = ()) -> list[dict[str, s
                 f"locality_maintenance.expected_minutes: found {numbers['expected_minutes']}, wanted at least {longest}: "
                 f"drain_timeout {numbers['drain_timeout']} s + reboot_timeout {numbers['reboot_timeout']} s + {SPARE_MINUTES} minutes",
             ))
+    found += _drain(maintenance.get("drain"), numbers.get("drain_timeout"))
     # The number is named above already.
     found += [_error(f"locality_maintenance.{text}") for text in gate_errors if not text.startswith("expected_minutes")]
     return found
 
 
-__all__ = ("KEYS", "MOST_MINUTES", "NUMBERS", "SPARE_MINUTES", "check")
+__all__ = ("DRAIN_KEYS", "KEYS", "MOST_MINUTES", "NUMBERS", "SPARE_MINUTES", "check")
