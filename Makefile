@@ -9,14 +9,15 @@ NODE ?= a
 LAB = python tests/lab/lab.py
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help venv demo demo-clean test test-lab lab-up lab-ssh lab-down lab-status bench docs clean
+.PHONY: help venv demo demo-clean test test-cluster test-lab lab-up lab-ssh lab-down lab-status bench docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo        plan and write three nodes on paper (makes .venv first)'
 	@echo 'make demo-clean  forget what the demo wrote'
-	@echo 'make test        every stage of tests/run.py but the lab; ONLY="lint units" runs these; python tests/run.py --list names them'
+	@echo 'make test        every stage of tests/run.py but the cluster and the lab; ONLY="lint units" runs these; python tests/run.py --list names them'
 	@echo 'make bench       measure: reading topology, auditing 200 hosts'
+	@echo 'make test-cluster  a real Kubernetes control plane, its nodes stand-ins; built with Go the first time (tests/cluster/README.md)'
 	@echo 'make test-lab    the lab: molecule scenarios on virtual two-socket nodes with real kernels (tests/lab/README.md); FULL=1 for all'
 	@echo 'make lab-up NODE=a, lab-ssh NODE=a, lab-status, lab-down   such nodes by hand'
 	@echo 'make docs        write docs/knobs.md from the registry of knobs'
@@ -40,6 +41,9 @@ demo-clean:
 
 test: venv
 	@python tests/run.py $(ONLY)
+
+test-cluster: venv
+	@python tests/run.py cluster
 
 test-lab: venv
 	@python tests/run.py lab

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs the tests in stages; ``make test`` calls it with the Python of .venv.
 
-    python tests/run.py               all stages but lab; that too if LOCALITY_REQUIRE names it
+    python tests/run.py               all stages but cluster and lab; those too that LOCALITY_REQUIRE names
     python tests/run.py lint units    these
     python tests/run.py --list        what there is
 
@@ -48,6 +48,10 @@ LAB_SCENARIOS = {
 }
 LAB_QUICK = ("boot_fallback", "host_tuning", "irq_affinity")
 LAB_AT_ONCE = 2
+
+# Stages that are run only if asked for, and the seconds that the cluster's programs may take to build.
+ON_DEMAND = ("cluster", "lab")
+CLUSTER_BUILD = 3600
 
 # The oldest controller the collection supports, and the Pythons it runs on, oldest first.
 OLD_CORE = "2.19"
@@ -460,6 +464,18 @@ def artifact(run: Run) -> None:
     run.demo(run.bundle, inventory, "inferops.locality.site", elsewhere, ANSIBLE_COLLECTIONS_PATH=str(installed))
 
 
+def cluster(run: Run) -> None:
+    """a real control plane on the loopback address, its nodes stand-ins (tests/cluster/README.md says what it needs)"""
+    python = Path(sys.executable).parent / "python"
+    log = run.log("programs")
+    start = time.monotonic()
+    code = run.execute([python, "tests/cluster/cluster.py", "binaries"], log, timeout=CLUSTER_BUILD)
+    run.tell("programs of the cluster", Count(failed=1) if code else Count(passed=1), time.monotonic() - start, log)
+    if code:
+        raise StageError("programs")
+    run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster"], LOCALITY_REQUIRE="cluster")
+
+
 def lab(run: Run) -> None:
     """molecule scenarios on virtual nodes with real kernels (tests/lab/README.md says what they need)"""
     bin_folder = Path(sys.executable).parent
@@ -500,7 +516,7 @@ def lab_nodes(program: Sequence[str | Path]) -> set[str]:
 
 
 # Quick ones first, so that a slip is told soon.
-STAGES: tuple[Callable[[Run], None], ...] = (lint, units, mutations, demo, molecule, artifact, sanity, oldest, pythons, lab)
+STAGES: tuple[Callable[[Run], None], ...] = (lint, units, mutations, demo, molecule, artifact, sanity, oldest, pythons, cluster, lab)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -513,7 +529,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"No stage {', '.join(unknown)}; there are {', '.join(stages)}.", file=sys.stderr)
         return 2
     required = os.environ.get("LOCALITY_REQUIRE", "").split(",")
-    wanted = arguments or [name for name in stages if name != "lab" or name in required]
+    wanted = arguments or [name for name in stages if name not in ON_DEMAND or name in required]
     run = Run()
     start = time.monotonic()
     times = {}

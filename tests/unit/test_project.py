@@ -44,7 +44,7 @@ def load(path: Path) -> dict:
 # Formats without comments, files whose every byte matters (fixtures, what lands on a node or in the lab's guest), and generated ones.
 HEADERLESS = re.compile(
     r"LICENSE$|CHANGELOG\.md$|changelogs/(changelog\.yaml|fragments/.*)$|tests/unit/fixtures/|tests/lab/guest/root/|roles/[^/]+/templates/"
-    r"|tests/sanity/ignore-.*\.txt$|.*\.(json|patch)$"
+    r"|tests/sanity/ignore-.*\.txt$|tests/cluster/go\.sum$|.*\.(json|patch)$"
 )
 
 

