@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -152,7 +152,7 @@ class ControlPlane:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Ends every process and removes the data; the logs stay.
+        """Ends every process; the logs stay.
 
         :raises LabError: a process cannot be ended.
         """
@@ -164,7 +164,6 @@ class ControlPlane:
             started.wait()
         for port in self._ports.values():
             port.close()
-        process.remove_tree(self.folder)
 
     def running(self) -> Dict[str, int]:
         """Process id of each program that runs."""
@@ -295,10 +294,10 @@ def control_plane(
     _remove_abandoned()
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{os.getpid()}-{process.start_time(os.getpid())}-"))
-    cluster = ControlPlane(folder, _fresh_logs(), programs)
-    try:
+    with ExitStack() as last:
+        last.callback(process.remove_tree, folder)
+        cluster = ControlPlane(folder, _fresh_logs(), programs)
+        last.callback(cluster.stop)
         cluster.start(controllers, scheduler, node_grace, arguments or {})
         say(f"{cluster.server} ready after {time.monotonic() - began:.1f} s, logs in {cluster.logs}")
         yield cluster
-    finally:
-        cluster.stop()
