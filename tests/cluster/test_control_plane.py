@@ -41,7 +41,6 @@ def namespace(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator
     until("the namespace has its service account", lambda: found(cluster, f"/api/v1/namespaces/{name}/serviceaccounts/default"))
     yield name
     cluster.api.delete(f"/api/v1/namespaces/{name}")
-    until("the namespace is gone", lambda: found(cluster, f"/api/v1/namespaces/{name}") is None)
 
 
 def found(cluster: ControlPlane, path: str) -> Optional[Dict[str, Any]]:
