@@ -166,7 +166,7 @@ def parser() -> argparse.ArgumentParser:
     made = command("node", _node, "tell a node's stand-in something; CLUSTER may be the path of a cluster's control socket")
     made.add_argument("node", metavar="NODE")
     made.add_argument("action", choices=list(control.ACTIONS), metavar="ACTION", help=", ".join(control.ACTIONS))
-    made.add_argument("--seconds", type=float, metavar="N", help="of reboot: how long; of ending and keep: how long pods take to end")
+    made.add_argument("--seconds", type=float, metavar="N", help="how long a reboot takes, pods take to end (ending, keep), device plugins take to be back")
     made.add_argument("--namespace", help="of keep and static-pod")
     made.add_argument("--pod", help="of keep and static-pod")
     made = command("down", _down, "end a cluster and remove its data", cluster=False)

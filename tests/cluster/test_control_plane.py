@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import pytest
 
@@ -217,6 +217,7 @@ subjects: [{kind: ServiceAccount, name: operator, namespace: kube-system}]
 def test_an_account_may_do_what_the_manifest_says_and_no_more(cluster: ControlPlane, tmp_path: Path) -> None:
     manifest = tmp_path / "rbac.yaml"
     manifest.write_text(RBAC, encoding="utf-8")
+    assert cluster.kubeconfig_for(manifest) == cluster.kubeconfig_for(manifest)
     kubeconfig = cluster.kubeconfig_for(manifest)
     api = Api.of(kubeconfig)
     assert len(api.get("/api/v1/nodes")["items"]) == 2
@@ -241,6 +242,16 @@ def test_an_account_with_bindings_of_its_own_gets_no_others(cluster: ControlPlan
     with pytest.raises(ApiError) as refused:
         api.post("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", {"metadata": {"name": "unbound"}, "spec": {}})
     assert refused.value.code == 403
+
+
+def test_a_manifest_for_nobody_or_for_several_is_refused(cluster: ControlPlane, tmp_path: Path) -> None:
+    manifest = tmp_path / "odd.yaml"
+    someone = RBAC + ACCOUNT.replace("kind: ServiceAccount, name: operator", "kind: User, name: root").replace("kind: ServiceAccount\n", "kind: ConfigMap\n")
+    another = RBAC + ACCOUNT.replace("name: operator, namespace: kube-system}]", "name: other, namespace: default}]")
+    for text, told in ((ACCOUNT, "has no ClusterRole and no Role"), (someone, "it has none"), (another, "it has default/other, kube-system/operator")):
+        manifest.write_text(text, encoding="utf-8")
+        with pytest.raises(ClusterError, match=told):
+            cluster.kubeconfig_for(manifest)
 
 
 def test_a_stranger_may_nothing_and_a_node_only_what_is_its_own(cluster: ControlPlane) -> None:
@@ -344,6 +355,22 @@ def test_a_reboot_is_seen_as_one(cluster: ControlPlane, namespace: str) -> None:
     ])
     assert len(again) == len(uids)
     until("no taint is left", lambda: not cluster.api.get("/api/v1/nodes/a")["spec"].get("taints"))
+
+
+def test_devices_are_back_some_time_after_the_node(cluster: ControlPlane) -> None:
+    def gpus() -> Tuple[str, str]:
+        return ready(cluster, "g"), cluster.api.get("/api/v1/nodes/g")["status"]["allocatable"]["nvidia.com/gpu"]
+
+    node = cluster.nodes.add("g", capacity={"nvidia.com/gpu": "8"})
+    try:
+        assert gpus() == ("True", "8")
+        control.tell(cluster.control, "g", "devices-after", seconds=4)
+        node.reboot(1)
+        until("it goes down", lambda: ready(cluster, "g") == "False")
+        until("it is back without GPUs", lambda: gpus() == ("True", "0"))
+        until("they are back", lambda: gpus() == ("True", "8"))
+    finally:
+        cluster.nodes.remove("g")
 
 
 def test_a_silent_node_is_called_unknown_and_its_pods_are_replaced(cluster: ControlPlane, namespace: str) -> None:

@@ -27,6 +27,7 @@ ACTIONS: Mapping[str, Callable[[StandIn, Mapping[str, Any]], object]] = {
     "stop": lambda node, request: node.stop(),
     "reboot": lambda node, request: node.reboot(float(request.get("seconds", 3))),
     "ending": lambda node, request: setattr(node, "ending", None if request["seconds"] is None else float(request["seconds"])),
+    "devices-after": lambda node, request: setattr(node, "devices_after", None if request["seconds"] is None else float(request["seconds"])),
     "keep": lambda node, request: node.keep(request["namespace"], request["pod"], float(request["seconds"])),
     "static-pod": lambda node, request: node.static_pod(request["namespace"], request["pod"], request.get("spec")),
 }

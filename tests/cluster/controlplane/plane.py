@@ -15,12 +15,12 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from vlab import process
 
 from controlplane import binaries
-from controlplane.api import Api, ApiError
+from controlplane.api import Api, ApiError, Object
 from controlplane.binaries import ClusterError, say
 from controlplane.control import Control
 from controlplane.standin import StandIns
@@ -141,7 +141,7 @@ class ControlPlane:
                 raise
             return False
 
-    def _until(self, what: str, reached: Any) -> None:
+    def _until(self, what: str, reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not reached():
             dead = [name for name, (started, _time) in self._processes.items() if started.poll() is not None]
@@ -200,44 +200,43 @@ class ControlPlane:
     def kubeconfig_for(self, manifest: Path, namespace: str = "default") -> Path:
         """A kubeconfig for a service account that has exactly the roles of a manifest.
 
-        The manifest is applied. If it has a service account with bindings, that account is taken; if it has roles only, an account named after the
-        file is made in ``namespace`` and bound to each of them.
+        The manifest is applied. If its bindings name a service account, that one is taken, and made if the manifest does not; if it has roles only, an
+        account named after the file is made in ``namespace`` and bound to each of them. May be called again with the same manifest.
 
-        :raises ClusterError: the manifest has no role, more than one service account, or cannot be applied.
+        :raises ClusterError: the manifest has no role, or not one service account, or cannot be applied.
         """
-        made = self.kubectl("apply", "--filename", str(manifest), "--output", "json")
-        found = json.loads(made.stdout)
-        objects: List[Dict[str, Any]] = found["items"] if found["kind"] == "List" else [found]
-        kinds: Dict[str, List[Dict[str, Any]]] = {}
-        for item in objects:
+        found = json.loads(self.kubectl("apply", "--filename", str(manifest), "--output", "json").stdout)
+        kinds: Dict[str, List[Object]] = {}
+        for item in found["items"] if found["kind"] == "List" else [found]:
             kinds.setdefault(item["kind"], []).append(item)
         roles = [*kinds.get("ClusterRole", []), *kinds.get("Role", [])]
-        accounts = kinds.get("ServiceAccount", [])
         if not roles:
             raise ClusterError(f"{manifest} has no ClusterRole and no Role")
-        if len(accounts) > 1:
-            raise ClusterError(f"{manifest} has {len(accounts)} service accounts: {', '.join(item['metadata']['name'] for item in accounts)}")
-        if accounts:
-            name, namespace = accounts[0]["metadata"]["name"], accounts[0]["metadata"]["namespace"]
-        else:
-            name = re.sub(r"[^a-z0-9-]+", "-", manifest.stem.lower()).strip("-")
-            self.api.post(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
-        if not kinds.get("ClusterRoleBinding") and not kinds.get("RoleBinding"):
-            self._bind(name, namespace, roles)
+        bindings = [*kinds.get("ClusterRoleBinding", []), *kinds.get("RoleBinding", [])]
+        accounts = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in kinds.get("ServiceAccount", [])}
+        subjects = [subject for binding in bindings for subject in binding.get("subjects", ())]
+        accounts |= {(subject["namespace"], subject["name"]) for subject in subjects if subject["kind"] == "ServiceAccount"}
+        if not accounts and not bindings:
+            accounts = {(namespace, re.sub(r"[^a-z0-9-]+", "-", manifest.stem.lower()).strip("-"))}
+        if len(accounts) != 1:
+            raise ClusterError(f"{manifest}: one service account is wanted, it has {', '.join('/'.join(pair) for pair in sorted(accounts)) or 'none'}")
+        [(namespace, name)] = accounts
+        made: List[Object] = [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}]
+        made += [] if bindings else [self._binding(name, namespace, role) for role in roles]
+        self.kubectl("apply", "--filename", "-", manifest=json.dumps({"apiVersion": "v1", "kind": "List", "items": made}))
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 24 * 3600}}
         token = self.api.post(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", request)["status"]["token"]
         return self._kubeconfig(name, {"token": token})
 
-    def _bind(self, account: str, namespace: str, roles: Sequence[Dict[str, Any]]) -> None:
-        group = "/apis/rbac.authorization.k8s.io/v1"
-        for role in roles:
-            metadata = role["metadata"]
-            where = f"{group}/namespaces/{metadata['namespace']}/rolebindings" if role["kind"] == "Role" else f"{group}/clusterrolebindings"
-            self.api.post(where, {
-                "metadata": {"name": f"{account}-{metadata['name']}"},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": metadata["name"]},
-                "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-            })
+    @staticmethod
+    def _binding(account: str, namespace: str, role: Object) -> Object:
+        name, kind = role["metadata"]["name"], role["kind"]
+        return {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": f"{kind}Binding",
+            "metadata": {"name": f"{account}-{name}", **({"namespace": role["metadata"]["namespace"]} if kind == "Role" else {})},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        }
 
     def kubectl(
         self, *arguments: str, kubeconfig: Optional[Path] = None, manifest: Optional[str] = None, check: bool = True

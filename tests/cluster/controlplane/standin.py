@@ -9,6 +9,7 @@ What a kubelet would report is claimed: no container runs, no image is pulled, n
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import traceback
@@ -43,16 +44,21 @@ class StandIn:
     :ivar ending: seconds that a pod takes to end once it is deleted; None: its own grace period, to the last second.
     :ivar boot_id: as the Node tells it; another one after each reboot.
     :ivar reboots: reboots that were ended.
+    :ivar resources: capacity, all of it allocatable. What has a domain, such as nvidia.com/gpu, is a device plugin's.
+    :ivar devices_after: seconds from the end of a reboot until the device plugins have registered; the node has none of theirs before. None: never.
     """
 
     name: str
     ending: Optional[float] = 0.5
     boot_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     reboots: int = 0
+    resources: Dict[str, str] = field(default_factory=dict)
+    devices_after: Optional[float] = 0.0
     # None: ready; else reason and message of the condition Ready=False.
     unready: Optional[Tuple[str, str]] = None
     beating: bool = True
     _back_at: Optional[float] = None
+    _devices_at: float = 0.0
     _slow: Dict[Tuple[str, str], float] = field(default_factory=dict)
     _static: Dict[Tuple[str, str], Object] = field(default_factory=dict)
     _next_beat: float = 0.0
@@ -79,6 +85,11 @@ class StandIn:
         self.unready, self.beating = ("KubeletNotReady", "node is shutting down"), True
         self._back_at = time.monotonic() + seconds
         self._next_beat = 0
+
+    def reported(self) -> Dict[str, str]:
+        """The resources that the node has now."""
+        there = time.monotonic() >= self._devices_at
+        return {name: amount if there or "/" not in name else "0" for name, amount in self.resources.items()}
 
     @property
     def rebooting(self) -> bool:
@@ -148,7 +159,7 @@ class StandIns:
         :param capacity: resources beside or instead of 128 CPUs, 1 TiB of memory and 110 pods, such as ``{"nvidia.com/gpu": "8"}``.
         :raises ClusterError: it is not ready in time.
         """
-        node = StandIn(name, ending)
+        node = StandIn(name, ending, resources={**_CAPACITY, **(capacity or {})})
         self.api.post("/api/v1/nodes", {
             "metadata": {"name": name, "labels": {
                 "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "rke2",
@@ -156,8 +167,6 @@ class StandIns:
             }},
             "spec": {"taints": list(taints)},
         })
-        resources = {**_CAPACITY, **(capacity or {})}
-        self.api.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": resources, "allocatable": resources}})
         with self._lock:
             self._nodes[name] = node
         deadline = time.monotonic() + wait
@@ -193,7 +202,7 @@ class StandIns:
                 condition["lastTransitionTime"] = old[kind]["lastTransitionTime"]
             conditions.append(condition)
         self.api.patch(f"/api/v1/nodes/{node.name}/status", {"status": {
-            "conditions": conditions,
+            "conditions": conditions, "capacity": node.reported(), "allocatable": node.reported(),
             "addresses": [{"type": "Hostname", "address": node.name}],
             "nodeInfo": {
                 "bootID": node.boot_id, "machineID": uuid.uuid5(uuid.NAMESPACE_DNS, node.name).hex,
@@ -263,6 +272,7 @@ class StandIns:
         if node._back_at is not None and now >= node._back_at:
             node.boot_id = str(uuid.uuid4())
             node.reboots += 1
+            node._devices_at = math.inf if node.devices_after is None else now + node.devices_after
             node.unready, node._back_at, node._next_beat = None, None, 0
         elif node._back_at is not None and node._next_beat:
             return  # said that it goes down; silent until it is back
