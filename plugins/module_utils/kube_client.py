@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
+import time
 import traceback
 from email.utils import parsedate_to_datetime
 from typing import Any, Callable, Dict, List, Mapping, Optional
@@ -182,17 +184,18 @@ def fail(module: AnsibleModule, error: ApiError, **result: Any) -> None:
     module.fail_json(msg=f"{error}{hint}", status=error.status, **result)
 
 
-def retry_conflict(attempt: Callable[[], Any], tries: int = 5) -> Any:
-    """What ``attempt`` returns, which reads, judges and writes; again if somebody wrote in between. The kubelet writes to a Node often.
+def retry_conflict(attempt: Callable[[], Any], tries: int = 20) -> Any:
+    """What ``attempt`` returns, which reads, judges and writes; again, a moment later, if somebody wrote in between. A Node is written to often.
 
     :raises ApiError: of the last attempt.
     """
-    for _number in range(tries - 1):
+    for number in range(1, tries):
         try:
             return attempt()
         except ApiError as error:
             if error.status != 409:
                 raise
+        time.sleep(random.uniform(0, min(0.02 * number, 0.2)))
     return attempt()
 
 

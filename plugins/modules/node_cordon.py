@@ -134,12 +134,13 @@ from ansible_collections.inferops.locality.plugins.module_utils.kube_client impo
 
 def turn(api: Api, params: Dict[str, Any], check_mode: bool) -> Tuple[Dict[str, Any], node_turn.Change]:
     """Read the Node, judge it and write it; the Node as it was, and what was done."""
+    # Read first, so that little time is between the reading of the Node and its writing.
+    pods = kube_client.pods_of(api, params["node"]) if params["state"] == "cordoned" else []
     node = kube_client.get_node(api, params["node"])
     wrong = node_turn.other_machine(node, params["machine_id"])
     if wrong:
         raise ApiError(f"node {params['node']}", 200, wrong, {})
     if params["state"] == "cordoned":
-        pods = kube_client.pods_of(api, params["node"])
         now = lease_slots.time_text(api.server_time())
         change = node_turn.cordon(node, pods, run=params["holder"], now=now, taint=params["taint"], disturbed=params["disturbed"])
     elif params["state"] == "uncordoned":

@@ -1,0 +1,324 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role node_maintenance, run by ansible-playbook against a real API server whose nodes are stand-ins: turns that end, fail, are killed, or meet another."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Sequence
+
+import pytest
+
+from turns import TOP, Cluster, turn_cluster, until
+
+SPREAD = {"topologySpreadConstraints": [
+    {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "web"}}},
+]}
+# What stands between is what a playbook does to its node: it may look at the API, fail, or reboot the stand-in. Becoming root would fail.
+PLAY = """
+- name: Work on each node
+  hosts: all
+  gather_facts: false
+  serial: 1
+  any_errors_fatal: true
+  vars: {ansible_become: true, ansible_become_exe: /bin/false}
+  tasks:
+    - name: Leave the node as it is
+      ansible.builtin.meta: end_host
+      when: inventory_hostname in skipped
+
+    - name: Turn
+      block:
+        - name: Take the node out
+          ansible.builtin.include_role: {name: inferops.locality.node_maintenance}
+
+        - name: Between
+          ansible.builtin.command: {argv: "{{ between }}"}
+          delegate_to: localhost
+          vars: {ansible_become: false}
+          when: between | length > 0
+
+        - name: Hold it
+          ansible.builtin.include_role: {name: inferops.locality.node_maintenance, tasks_from: hold}
+
+        - name: Touch
+          ansible.builtin.command: {argv: "{{ touch }}"}
+          delegate_to: localhost
+          vars: {ansible_become: false}
+          when: touch | length > 0
+
+        - name: Give it back
+          ansible.builtin.include_role: {name: inferops.locality.node_maintenance, tasks_from: finish}
+          vars: {node_maintenance_rebooted: "{{ rebooted }}"}
+      rescue:
+        - name: Let go
+          ansible.builtin.include_role: {name: inferops.locality.node_maintenance, tasks_from: unlock}
+
+        - name: Stop
+          ansible.builtin.fail: {msg: "{{ ansible_failed_result.msg }}"}
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(programs: None) -> Iterator[Cluster]:
+    with turn_cluster("a", "b") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Cluster:
+    shared.reset("a", "b")
+    return shared
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    with cluster.namespace(request.node.name) as name:
+        yield name
+
+
+class Playing:
+    """Runs the play above on a cluster."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        (folder / "play.yml").write_text(PLAY, encoding="utf-8")
+
+    def command(self, *arguments: str, hosts: Sequence[str] = ("a", "b"), maintenance: Any = None, **variables: Any) -> List[str]:
+        hosts_file = self.folder / f"hosts-{'-'.join(hosts)}.json"
+        host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        hosts_file.write_text(json.dumps({"all": {"hosts": dict.fromkeys(hosts, host)}}), encoding="utf-8")
+        given = {
+            "locality_kubeconfig": str(self.cluster.ours), "between": [], "touch": [], "skipped": [], "rebooted": False,
+            "locality_maintenance": {"drain_timeout": 60, "reboot_timeout": 60, **(maintenance or {})}, **variables,
+        }
+        return [
+            sys.executable, "-m", "ansible", "playbook", "-i", str(hosts_file), str(self.folder / "play.yml"), "-e", json.dumps(given), *arguments,
+        ]
+
+    @property
+    def env(self) -> Dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        return {**kept, "ANSIBLE_CONFIG": str(TOP / "ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"), "ANSIBLE_NOCOLOR": "1"}
+
+    def run(self, *arguments: str, **variables: Any) -> "subprocess.CompletedProcess[str]":
+        command = self.command(*arguments, **variables)
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=self.env, cwd=self.folder, timeout=300)
+
+    @contextmanager
+    def started(self, **variables: Any) -> "Iterator[subprocess.Popen[bytes]]":
+        with open(self.folder / "started.log", "wb") as log, subprocess.Popen(
+            self.command(**variables), stdout=log, stderr=log, env=self.env, cwd=self.folder, start_new_session=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def reboot(self, node: str = "{{ inventory_hostname }}", seconds: int = 3) -> List[str]:
+        """A command that reboots the stand-in, as another process."""
+        return [sys.executable, str(TOP / "tests/cluster/cluster.py"), "node", str(self.cluster.plane.control), node, "reboot", "--seconds", str(seconds)]
+
+    def kubectl(self, *arguments: str) -> List[str]:
+        return [str(self.cluster.plane.programs["kubectl"]), f"--kubeconfig={self.cluster.admin}", *arguments]
+
+
+@pytest.fixture
+def playing(cluster: Cluster, tmp_path: Path) -> Playing:
+    return Playing(cluster, tmp_path)
+
+
+class Watcher:
+    """Looks at the nodes all the time. :ivar most: nodes that were not fit for pods at a time, at most. :ivar seen: nodes that were cordoned once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.most = 0
+        self.seen: List[str] = []
+        self._cluster = cluster
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Watcher":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.1):
+            nodes = self._cluster.api.get("/api/v1/nodes")["items"]
+            cordoned = [node["metadata"]["name"] for node in nodes if node["spec"].get("unschedulable")]
+            silent = [node["metadata"]["name"] for node in nodes
+                      if not any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"])]
+            self.most = max(self.most, len({*cordoned, *silent}))
+            self.seen += [name for name in cordoned if name not in self.seen]
+
+
+def untouched(cluster: Cluster, *nodes: str) -> bool:
+    return not any(cluster.is_cordoned(node) or cluster.mark(node) for node in nodes) and not any(cluster.holders())
+
+
+def test_t_roll_22_two_nodes_one_after_the_other_are_drained_rebooted_and_given_back(
+    cluster: Cluster, namespace: str, playing: Playing, tmp_path: Path,
+) -> None:
+    cluster.daemons(namespace, "cni", 2)
+    gpu = {"containers": [{"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]}
+    cluster.deploy(namespace, "web", 3, spec={**SPREAD, **gpu})
+    cluster.budget(namespace, "web", 2)
+    before = {name: cluster.node(name)["status"]["nodeInfo"]["bootID"] for name in ("a", "b")}
+    # The pods that hold GPUs are gone when the node is touched.
+    look = playing.kubectl("get", "pods", "-n", namespace, "--field-selector=spec.nodeName={{ inventory_hostname }}", "-l", "app=web", "-o", "name")
+    program = "import subprocess, sys; out = subprocess.run(sys.argv[2:-1], capture_output=True, text=True, check=True).stdout; " \
+              "open(sys.argv[1] + '/' + sys.argv[-1], 'w').write(out)"
+    with Watcher(cluster) as watcher:
+        done = playing.run(touch=playing.reboot(), rebooted=True,
+                           between=[sys.executable, "-c", program, str(tmp_path), *look, "{{ inventory_hostname }}"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert watcher.most == 1 and watcher.seen == ["a", "b"]
+    assert [(tmp_path / name).read_text(encoding="utf-8") for name in ("a", "b")] == ["", ""]
+    assert untouched(cluster, "a", "b")
+    assert all(cluster.node(name)["status"]["nodeInfo"]["bootID"] != boot for name, boot in before.items())
+    assert len(cluster.evictions(namespace)) == len(set(cluster.evictions(namespace)))
+
+
+def test_t_roll_3_and_12_and_t_win_19_a_drain_that_fails_gives_the_node_back_and_stops(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    cluster.deploy(namespace, "kept", 2, node="a")
+    cluster.budget(namespace, "kept", 2)
+    with Watcher(cluster) as watcher:
+        done = playing.run(maintenance={"drain_timeout": 31})
+    assert done.returncode != 0
+    assert "may not be evicted: The disruption budget kept needs 2 healthy pods" in done.stdout
+    assert "becom" not in done.stdout.lower()
+    assert untouched(cluster, "a", "b") and watcher.seen == ["a"]
+    assert cluster.evictions(namespace) == []
+
+
+def test_t_roll_6_a_node_that_was_cordoned_and_not_drained_is_drained_and_stays_cordoned(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    cluster.deploy(namespace, "web", 2, spec=SPREAD)
+    assert cluster.names(namespace, "a")
+    cluster.cordon("a")
+    done = playing.run(hosts=["a"])
+    assert done.returncode == 0, done.stdout
+    assert "a was cordoned before the run, and stays so" in done.stdout
+    assert cluster.is_cordoned("a") and cluster.mark("a") is None and not any(cluster.holders())
+    assert cluster.names(namespace, "a") == []
+
+
+def test_t_roll_7_a_cordon_that_is_lifted_before_the_node_is_touched_is_made_good(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    cluster.deploy(namespace, "web", 2, spec=SPREAD)
+    # Somebody lifts it, and a pod comes that belongs elsewhere.
+    lift = f"{' '.join(playing.kubectl('uncordon', 'a'))} && {' '.join(playing.kubectl('scale', '-n', namespace, 'deployment/late', '--replicas=1'))}"
+    wait = f"{' '.join(playing.kubectl('wait', '-n', namespace, '--for=condition=Available', 'deployment/late', '--timeout=60s'))}"
+    cluster.deploy(namespace, "late", 0, node="a")
+    done = playing.run(hosts=["a"], between=["sh", "-c", f"{lift} && sleep 1 && {wait}"], touch=playing.kubectl(
+        "get", "pods", "-n", namespace, "--field-selector=spec.nodeName=a,status.phase=Running", "-o", "name"))
+    assert done.returncode == 0, done.stdout
+    assert any(name.startswith("late-") for name in cluster.evictions(namespace))
+    assert untouched(cluster, "a")
+
+
+def test_t_roll_2_a_node_that_failed_after_it_was_touched_stays_cordoned_and_is_gone_on_with(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    cluster.deploy(namespace, "web", 2, spec=SPREAD)
+    cluster.daemons(namespace, "agent", 2)
+    failed = playing.run(touch=["false"])
+    assert failed.returncode != 0
+    mark = cluster.mark("a")
+    assert cluster.is_cordoned("a") and mark and mark["disturbed"] and not any(cluster.holders())
+    # Nobody takes another node out now, and nobody gives this one back by failing again.
+    other = playing.run(hosts=["a", "b"], skipped=["a"])
+    assert other.returncode != 0 and "the turn of a (by " in other.stdout and "run again for that node" in other.stdout
+    assert not cluster.is_cordoned("b")
+    again = playing.run(hosts=["a"], maintenance={"blocking_pods": ["app=agent"]})
+    assert again.returncode != 0 and "An earlier run has touched the node: it stays cordoned" in again.stdout
+    assert cluster.is_cordoned("a") and cluster.mark("a") and not any(cluster.holders())
+    done = playing.run()
+    assert done.returncode == 0, done.stdout
+    assert untouched(cluster, "a", "b")
+
+
+def test_t_roll_2_a_run_that_is_killed_in_its_drain_is_gone_on_with_at_once(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    cluster.deploy(namespace, "slow", 1, node="a")
+    name = cluster.names(namespace)[0]
+    cluster.plane.nodes["a"].keep(namespace, name, 25)
+    with playing.started(hosts=["a"]) as process:
+        until("the pod is evicted", lambda: cluster.evictions(namespace))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    holder = cluster.holders()
+    mark = cluster.mark("a")
+    assert holder != [""] and mark and mark["run"] == holder[0] and cluster.is_cordoned("a")
+    done = playing.run(hosts=["a"])
+    assert done.returncode == 0, done.stdout
+    assert untouched(cluster, "a")
+    assert cluster.evictions(namespace) == [name]
+
+
+def test_t_win_18_of_two_operators_at_once_the_second_is_told_who_is_there(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    marker = playing.folder / "go"
+    wait = ["sh", "-c", f"while [ ! -e {marker} ]; do sleep 0.2; done"]
+    with playing.started(hosts=["a"], touch=wait) as process:
+        until("the first one has touched its node", lambda: (cluster.mark("a") or {}).get("disturbed"))
+        second = playing.run(hosts=["b"])
+        assert second.returncode != 0 and "the lock for node b is not free" in second.stdout and " for node a since 20" in second.stdout
+        assert not cluster.is_cordoned("b")
+        # The same node, with slots to spare.
+        same = playing.run(hosts=["a"], maintenance={"max_unavailable": 2})
+        assert same.returncode != 0 and "the lock for node a is not free" in same.stdout
+        assert (cluster.mark("a") or {})["disturbed"]
+        marker.touch()
+        assert process.wait(timeout=120) == 0, (playing.folder / "started.log").read_text(encoding="utf-8")
+    assert untouched(cluster, "a", "b")
+
+
+def test_a_lock_that_is_taken_over_stops_the_run_before_it_touches_the_node(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    steal = {"spec": {"holderIdentity": "somebody@elsewhere/1"}}
+    lease = playing.kubectl("patch", "lease", "-n", "kube-system", "inferops-locality-0", "--type=merge", "-p", json.dumps(steal))
+    touched = playing.folder / "touched"
+    done = playing.run(hosts=["a"], between=lease, touch=["touch", str(touched)])
+    assert done.returncode != 0 and "the lock for node a is not free" in done.stdout
+    assert not touched.exists()
+    assert cluster.holders() == ["somebody@elsewhere/1"]
+
+
+def test_check_mode_says_what_would_be_evicted_and_what_is_in_the_way_and_changes_nothing(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    cluster.deploy(namespace, "kept", 1, node="a")
+    cluster.budget(namespace, "kept", 1)
+    name = cluster.names(namespace)[0]
+    with Watcher(cluster) as watcher:
+        done = playing.run("--check", "--diff", "-v")
+    assert done.returncode == 0, done.stdout
+    # Lines of a warning are folded.
+    assert f"pod {namespace}/{name} may not be evicted" in " ".join((done.stdout + done.stderr).split())
+    assert untouched(cluster, "a", "b") and watcher.seen == [] and cluster.holders() == []
+
+
+def test_a_cluster_that_is_not_well_keeps_the_run_from_the_node(cluster: Cluster, playing: Playing) -> None:
+    cluster.plane.nodes["b"].not_ready()
+    until("it says so", lambda: cluster.call("cluster_health", "a", fail=False)["healthy"] is False)
+    done = playing.run(hosts=["a"])
+    assert done.returncode != 0 and "health.nodes_not_ready" in done.stdout
+    assert untouched(cluster, "a")
+
+
+def test_the_time_outs_of_tasks_are_above_those_of_their_modules(cluster: Cluster, playing: Playing) -> None:
+    began = time.monotonic()
+    cluster.plane.nodes["a"].not_ready()
+    until("it says so", lambda: cluster.call("cluster_health", "b", fail=False)["healthy"] is False)
+    done = playing.run(hosts=["a"], maintenance={"reboot_timeout": 20})
+    assert done.returncode != 0 and "node a is not back within 20 s: condition Ready: found False" in done.stdout
+    assert time.monotonic() - began < 120
+    mark = cluster.mark("a")
+    assert cluster.is_cordoned("a") and mark and mark["disturbed"] and not any(cluster.holders())
