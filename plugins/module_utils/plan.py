@@ -55,6 +55,12 @@ _OPTION_MINORS: Dict[str, Tuple[int, Optional[int]]] = {
     "prefer-align-cpus-by-uncorecache": (32, 34),
     "strict-cpu-reservation": (32, 33),
 }
+# Labels of Kubernetes' own names that a kubelet may set beside those of its two domains.
+_KUBELET_LABELS = frozenset((
+    "kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region", "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type", "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+))
 _EXCLUSIVE_OPTIONS: Tuple[Tuple[str, str], ...] = (
     ("full-pcpus-only", "distribute-cpus-across-cores"),
     ("distribute-cpus-across-numa", "distribute-cpus-across-cores"),
@@ -834,6 +840,17 @@ def _kubelet(
     return args
 
 
+def _registers(label: str) -> bool:
+    """Whether a kubelet takes a label at its node's registration; it does not start with another one of Kubernetes' own names.
+
+    k8s.io/kubernetes cmd/kubelet/app/options (ValidateKubeletFlags), k8s.io/kubelet pkg/apis/well_known_labels.go. The API takes all of them.
+    """
+    prefix = label.partition("/")[0] if "/" in label else ""
+    if not any(prefix == domain or prefix.endswith(f".{domain}") for domain in ("kubernetes.io", "k8s.io")):
+        return True
+    return label in _KUBELET_LABELS or any(prefix == domain or prefix.endswith(f".{domain}") for domain in ("kubelet.kubernetes.io", "node.kubernetes.io"))
+
+
 # -- the host
 
 
@@ -1063,7 +1080,11 @@ def make_plan(
         "isolated_cpus": cpulist.to_list(isolated),
         "numa_nodes": numa_nodes,
         "kernel_args": args,
-        "kubelet": {"args": kubelet_args},
+        "kubelet": {
+            "args": kubelet_args,
+            "node_labels": [f"{name}={value}" for name, value in sorted(checked["kubelet"]["labels"].items()) if _registers(name)],
+            "node_taints": sorted(checked["kubelet"]["taints"]),
+        },
         "irqs": irqs,
         "knobs": {knob: wanted[knob] for knob in knobs.KNOBS if knob in wanted},
         "capacity": _capacity(machine, isolated, numa_nodes, pairs, far),

@@ -24,6 +24,7 @@ _INI: Mapping[str, FrozenSet[Tuple[str, str]]] = {
     **{path: frozenset((("Service", "LimitMEMLOCK"),)) for path in knobs.FILES_MEMLOCK},
     knobs.FILE_IRQBALANCE: frozenset((("Service", "Environment"),)),
 }
+_KUBELET_KEYS = ("kubelet-arg+", "node-label+", "node-taint+")
 _TUNED = frozenset((("main", "summary"), ("main", "include"), ("cpu", "governor")))
 
 
@@ -44,7 +45,7 @@ def read_strays(sysroot: SysRoot, config: Rke2Config, profile_dir: Optional[str]
     for entry in config.files:
         keys = entry["keys"] if entry["file"] == knobs.FILE_KUBELET else []
         if isinstance(keys, list):
-            strays += [{"file": entry["file"], "line": None, "name": str(key)} for key in keys if key != "kubelet-arg+"]
+            strays += [{"file": entry["file"], "line": None, "name": str(key)} for key in keys if key not in _KUBELET_KEYS]
     return strays
 
 

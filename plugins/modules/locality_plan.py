@@ -132,10 +132,12 @@ plan:
       elements: str
       sample: ["isolcpus=managed_irq,1-31,33-63,65-95,97-127", "irqaffinity=0,32,64,96"]
     kubelet:
-      description: The kubelet's arguments, one flag each, under C(args).
+      description:
+        - The kubelet's arguments, one flag each, under C(args).
+        - Under C(node_labels) and C(node_taints) those that RKE2 gives the node at its registration. Labels that only the API takes are not among them.
       returned: always
       type: dict
-      sample: {args: ["cpu-manager-policy=static", "reserved-cpus=0,32,64,96"]}
+      sample: {args: ["cpu-manager-policy=static", "reserved-cpus=0,32,64,96"], node_labels: ["gpu=h100"], node_taints: ["dedicated=inference:NoSchedule"]}
     irqs:
       description: Where the interrupts of each device go.
       returned: always

@@ -27,6 +27,7 @@ POLICY: dict[str, Any] = {
     "hugepages": {"1Gi": {"0": 4, "1": 4}},
     "host": {"max_latency_us": 20},
     "irq": {"queues": 4, "rps": True},
+    "kubelet": {"labels": {"gpu": "h100", "off.k8s.io/x": "1"}, "taints": ["dedicated=inference:NoSchedule"]},
     "pcie": {"iommu": "pt", "acs_off": ["0000:15:01.0", "0000:17:00.0"], "justification": "GPU to NIC", "owner": "platform team", "force": True},
 }
 
@@ -185,7 +186,10 @@ def test_every_file_says_whose_it_is_and_how_to_remove_it(converged: dict[str, N
 def test_the_kubelets_arguments_are_texts_for_yaml_too(converged: dict[str, Node]) -> None:
     node = converged["plain"]
     written = yaml.safe_load((node.root / knobs.FILE_KUBELET[1:]).read_text(encoding="utf-8"))
-    assert written == {"kubelet-arg+": node.plan["kubelet"]["args"]}
+    assert written == {
+        "kubelet-arg+": node.plan["kubelet"]["args"], "node-label+": ["gpu=h100"], "node-taint+": ["dedicated=inference:NoSchedule"],
+    }
+    assert state.read_state(SysRoot(str(node.root)))["strays"] == []
 
 
 def test_boot_arguments_pass_the_shell_and_grub(converged: dict[str, Node]) -> None:

@@ -916,3 +916,15 @@ def test_the_input_is_not_changed() -> None:
     made["knobs"]["node.labels"]["a"] = "x"
     assert (shown, on, wanted) == before
     assert strategies.PLATFORM == before[1]
+
+
+@pytest.mark.parametrize("label, registers", [
+    ("gpu", True), ("inferops.io/chassis", True), ("example-kubernetes.io/x", True), ("node.kubernetes.io/pool", True), ("a.node.kubernetes.io/x", True),
+    ("kubelet.kubernetes.io/x", True), ("topology.kubernetes.io/zone", True), ("kubernetes.io/hostname", True),
+    ("node-role.kubernetes.io/gpu", False), ("kubernetes.io/x", False), ("k8s.io/x", False), ("feature.node-x.kubernetes.io/x", False),
+    ("node-restriction.kubernetes.io/x", False),
+])
+def test_a_label_that_would_keep_a_kubelet_from_starting_is_left_to_the_api(label: str, registers: bool) -> None:
+    made = make(EIGHTY, {"kubelet": {"labels": {label: "x"}}})
+    assert made["kubelet"]["node_labels"] == ([f"{label}=x"] if registers else [])
+    assert made["knobs"]["node.labels"] == {label: "x"}
