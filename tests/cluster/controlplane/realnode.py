@@ -1,0 +1,202 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real node of a cluster: a virtual machine of tests/lab with containerd, runc and the kubelet, joined to a control plane of this machine.
+
+The guest reaches nothing but this machine's ssh client: the API server comes to it through a reverse tunnel, under the address it has here. The other way
+there is none: ``kubectl logs`` and ``exec`` do not work, and what the kubelet serves is asked for on the node.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import subprocess
+import tarfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, Mapping, Optional, Tuple
+
+from vlab import process
+from vlab.node import Node
+
+from controlplane import binaries
+from controlplane.binaries import ClusterError, say
+from controlplane.plane import ControlPlane
+
+IMAGE = "localhost/test:1"
+READY_SECONDS = 600.0
+_GUEST = Path(__file__).resolve().parents[1] / "guest"
+_LIB = "usr/local/lib/inferops-cluster"
+_AGENT = "var/lib/rancher/rke2/agent"
+# No pod has a network of its own: the network is there, and who asks it for an address gets none.
+_NETWORK = {"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "none"}]}
+
+
+class Tunnel:
+    """Brings a port of this machine to the guest, as long as both live: a guest that reboots finds it again."""
+
+    def __init__(self, node: Node, port: int) -> None:
+        self.node = node
+        self._port = port
+        self._stopping = threading.Event()
+        self._child: Optional[subprocess.Popen[bytes]] = None
+        self._thread = threading.Thread(target=self._keep, name=f"tunnel-{node.name}", daemon=True)
+        self._thread.start()
+
+    def _keep(self) -> None:
+        # A connection of its own: the one that commands share ends when they want it to. The thread lives as long as the child, which is tied to it.
+        argv = self.node.ssh_argv("-N")
+        options = ["-N", "-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:{self._port}:127.0.0.1:{self._port}"]
+        argv = [argv[0], *options, *argv[1:-1]]
+        while not self._stopping.is_set():
+            self._child = process.start(argv, self.node.directory / "tunnel.log", tied=True)
+            while self._child.poll() is None and not self._stopping.wait(0.2):
+                pass
+            if self._child.poll() is None:
+                self._child.kill()
+                self._child.wait()
+            self._stopping.wait(1)
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join(10)
+
+
+class RealNode:
+    """A node that a kubelet runs; made by :func:`real_node`.
+
+    :ivar node: the virtual machine: ``run``, ``put``, ``reboot``, ``qmp``.
+    """
+
+    def __init__(self, node: Node, cluster: ControlPlane) -> None:
+        self.node = node
+        self.cluster = cluster
+        self.name = node.name
+
+    def install(self) -> None:
+        """Puts everything onto the node that its unit rke2-agent needs; starts nothing.
+
+        :raises LabError: the node refused it.
+        """
+        content = self._files()
+        argv = self.node.ssh_argv("tar -C / -xf - && systemctl daemon-reload")
+        self.node.connect(120)
+        done = subprocess.run(argv, input=content, capture_output=True, timeout=600, check=False)
+        if done.returncode:
+            raise ClusterError(f"node {self.name}: rc {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+
+    def _files(self) -> bytes:
+        spec = importlib.util.find_spec("yaml")
+        if spec is None or not spec.submodule_search_locations:
+            raise ClusterError("no PyYAML here: the guest's stand-in for rke2-agent reads RKE2's files with it")
+        user = self.cluster.authority.client(f"node-{self.name}", f"system:node:{self.name}", ["system:nodes"])
+        kubeconfig = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "node",
+            "clusters": [{"name": "test", "cluster": {"server": self.cluster.server, "certificate-authority": f"/{_AGENT}/server-ca.crt"}}],
+            "users": [{"name": "node", "user": {"client-certificate": f"/{_AGENT}/client-kubelet.crt", "client-key": f"/{_AGENT}/client-kubelet.key"}}],
+            "contexts": [{"name": "node", "context": {"cluster": "test", "user": "node"}}],
+        }
+        authority = self.cluster.authority.pair.certificate.read_bytes()
+        files: Mapping[str, Tuple[bytes, int]] = {
+            "usr/local/bin/kubelet": (binaries.programs(["kubelet"])["kubelet"].read_bytes(), 0o755),
+            f"{_LIB}/rke2-agent-stand-in": ((_GUEST / "rke2-agent-stand-in").read_bytes(), 0o755),
+            f"{_LIB}/make-image": ((_GUEST / "make-image").read_bytes(), 0o755),
+            **{f"{_LIB}/yaml/{path.name}": (path.read_bytes(), 0o644) for path in Path(next(iter(spec.submodule_search_locations))).glob("*.py")},
+            # Where the lab has its own stand-in, which only sleeps.
+            "etc/systemd/system/rke2-agent.service": ((_GUEST / "rke2-agent.service").read_bytes(), 0o644),
+            "etc/inferops-cluster/containerd.toml": ((_GUEST / "containerd.toml").read_bytes(), 0o644),
+            "etc/inferops-cluster/cni/10-none.conflist": (json.dumps(_NETWORK).encode(), 0o644),
+            "etc/modules-load.d/inferops-cluster.conf": (b"overlay\n", 0o644),
+            f"{_AGENT}/kubelet.kubeconfig": (json.dumps(kubeconfig, indent=1).encode(), 0o600),
+            f"{_AGENT}/server-ca.crt": (authority, 0o644),
+            f"{_AGENT}/client-ca.crt": (authority, 0o644),
+            f"{_AGENT}/client-kubelet.crt": (user.certificate.read_bytes(), 0o644),
+            f"{_AGENT}/client-kubelet.key": (user.key.read_bytes(), 0o600),
+        }
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            for name, (content, mode) in files.items():
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode, entry.mtime = len(content), mode, int(time.time())
+                tar.addfile(entry, io.BytesIO(content))
+        return out.getvalue()
+
+    def start(self) -> float:
+        """Starts rke2-agent, gives it the image, waits until the API says Ready. :returns: seconds.
+
+        :raises ClusterError: not Ready in time; with the unit's last lines.
+        """
+        began = time.monotonic()
+        self.node.run(f"modprobe overlay; systemctl restart rke2-agent && /{_LIB}/make-image", timeout=READY_SECONDS)
+        self.wait_ready()
+        return time.monotonic() - began
+
+    def ready(self) -> bool:
+        """Whether the API has the node as Ready."""
+        for item in self.cluster.api.get("/api/v1/nodes")["items"]:
+            if item["metadata"]["name"] == self.name:
+                return any(one["type"] == "Ready" and one["status"] == "True" for one in item["status"].get("conditions", ()))
+        return False
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        """:raises ClusterError: not Ready in time; with the unit's last lines."""
+        deadline = time.monotonic() + seconds
+        while not self.ready():
+            if time.monotonic() > deadline:
+                raise ClusterError(f"node {self.name} is not Ready after {seconds:.0f} s:\n{self.journal()}")
+            time.sleep(1)
+
+    def restart(self, seconds: float = READY_SECONDS) -> str:
+        """Restarts rke2-agent and waits until its kubelet has started its managers, or has ended.
+
+        :returns: empty if it started; else the errors it ended with, a line each. RKE2 would try again every five seconds, so does the stand-in.
+        :raises ClusterError: neither happened in time.
+        """
+        self.node.run("systemctl restart rke2-agent", timeout=READY_SECONDS)
+        deadline = time.monotonic() + seconds
+        own = "journalctl --no-pager --output cat _SYSTEMD_INVOCATION_ID=$(systemctl show --property InvocationID --value rke2-agent)"
+        while True:
+            told = self.node.run(own, check=False).stdout
+            # The plugin manager is started after the container manager, in which the CPU and memory managers are.
+            if "Starting Kubelet Plugin Manager" in told:
+                return ""
+            before, ended, _after = told.partition("\nkubelet ended: rc ")
+            if ended:
+                return "\n".join(line for line in before.splitlines() if line.startswith(("E", "F")))
+            if time.monotonic() > deadline:
+                raise ClusterError(f"node {self.name}: the kubelet neither started nor ended within {seconds:.0f} s:\n{self.journal()}")
+            time.sleep(2)
+
+    def configure(self, name: str, text: str) -> None:
+        """Writes a file of RKE2's ``config.yaml.d``; without text it is removed. Read at the next start."""
+        path = f"/etc/rancher/rke2/config.yaml.d/{name}.yaml"
+        if text:
+            self.node.put(path, text)
+        else:
+            self.node.run(f"rm -f {path}")
+
+    def journal(self, lines: int = 40) -> str:
+        """The last lines of rke2-agent: containerd's and the kubelet's too."""
+        return self.node.run(f"journalctl --unit rke2-agent --no-pager --output cat --lines {lines}", check=False).stdout
+
+
+@contextmanager
+def real_node(node: Node, cluster: ControlPlane) -> Iterator[RealNode]:
+    """A node of the lab as a node of the cluster for the length of a ``with`` block; it goes on running and loses the API server with it.
+
+    :raises ClusterError: it does not become Ready.
+    """
+    found = RealNode(node, cluster)
+    tunnel = Tunnel(node, cluster.port("api"))
+    try:
+        began = time.monotonic()
+        found.install()
+        put = time.monotonic() - began
+        say(f"node {found.name}: files after {put:.0f} s, Ready {found.start():.0f} s later")
+        yield found
+    finally:
+        tunnel.close()

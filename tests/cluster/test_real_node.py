@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A kubelet on a lab node is one: it registers, gives CPUs away, refuses what it must, and is back after a reboot.
+
+Boots a virtual node, so these are run only with FULL=1 or where LOCALITY_REQUIRE names ``lab``. In this order: each leaves the node to the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Callable, Dict, Iterator, Optional
+
+import pytest
+
+from controlplane import ApiError, binaries, control_plane
+from controlplane.realnode import IMAGE, RealNode, real_node
+from vlab import node
+
+STATIC = """
+kubelet-arg+:
+  - cpu-manager-policy=static
+  - reserved-cpus=0-1
+"""
+
+if not os.environ.get("FULL") and "lab" not in os.environ.get("LOCALITY_REQUIRE", "").split(","):
+    pytest.skip("a node of tests/lab is booted only with FULL=1", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def real(programs: None) -> Iterator[RealNode]:
+    with control_plane() as cluster, node("kubelet") as machine, real_node(machine, cluster) as joined:
+        yield joined
+
+
+def until(what: str, reached: Callable[[], Any], patience: float = 300) -> Any:
+    deadline = time.monotonic() + patience
+    while True:
+        found = reached()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"not within {patience:.0f} s: {what}"
+        time.sleep(1)
+
+
+def pod(real: RealNode, name: str) -> Optional[Dict[str, Any]]:
+    try:
+        return real.cluster.api.get(f"/api/v1/namespaces/default/pods/{name}")
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return None
+
+
+def state(real: RealNode) -> Dict[str, Any]:
+    """The CPU manager's checkpoint."""
+    return dict(json.loads(real.node.run("cat /var/lib/kubelet/cpu_manager_state").stdout))
+
+
+def test_it_registers_as_what_it_is(real: RealNode) -> None:
+    found = real.cluster.api.get(f"/api/v1/nodes/{real.name}")
+    info = found["status"]["nodeInfo"]
+    assert info["kubeletVersion"] == binaries.kubernetes_version()
+    assert info["containerRuntimeVersion"].startswith("containerd://1.7.")
+    assert info["bootID"] == real.node.boot_id()
+    assert found["status"]["capacity"]["cpu"] == "8"
+    # Of the lab's own config.yaml.
+    assert found["status"]["capacity"]["pods"] == "200"
+    assert state(real)["policyName"] == "none"
+
+
+def test_it_refuses_the_checkpoint_of_another_policy(real: RealNode) -> None:
+    real.configure("90-test", STATIC)
+    refused = real.restart()
+    assert "start cpu manager error" in refused and 'configured policy \\"static\\" differs from state checkpoint policy \\"none\\"' in refused
+    real.node.run("rm /var/lib/kubelet/cpu_manager_state")
+    assert real.restart() == ""
+    assert state(real) == {"policyName": "static", "defaultCpuSet": "0-7", "checksum": state(real)["checksum"]}
+
+
+def test_a_guaranteed_pod_has_cpus_of_its_own_until_it_is_evicted(real: RealNode) -> None:
+    real.wait_ready()
+    amount = {"cpu": "2", "memory": "32Mi"}
+    real.cluster.api.post("/api/v1/namespaces/default/pods", {
+        "metadata": {"name": "own"},
+        "spec": {
+            # Nodes here have no pod network.
+            "hostNetwork": True, "terminationGracePeriodSeconds": 5,
+            "containers": [{"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "resources": {"requests": amount, "limits": amount}}],
+        },
+    })
+    running = until("it runs", lambda: (found := pod(real, "own")) and found["status"].get("phase") == "Running" and found)
+    assert running["spec"]["nodeName"] == real.name
+    assert state(real)["entries"] == {running["metadata"]["uid"]: {"main": "2-3"}}
+    container = running["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+    scope = real.node.run(f"find /sys/fs/cgroup/kubepods.slice -name 'cri-containerd-{container}.scope'").stdout.strip()
+    assert real.node.run(f"cat {scope}/cpuset.cpus.effective").stdout.strip() == "2-3"
+    real.cluster.api.post("/api/v1/namespaces/default/pods/own/eviction", {
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "own", "namespace": "default"},
+    })
+    until("it is gone", lambda: pod(real, "own") is None)
+    until("its CPUs are back", lambda: "entries" not in state(real))
+
+
+def test_it_refuses_reserved_memory_that_is_not_the_sum(real: RealNode) -> None:
+    real.configure("91-test", """
+kubelet-arg+:
+  - memory-manager-policy=Static
+  - system-reserved=memory=256Mi
+  - kube-reserved=memory=128Mi
+  - "reserved-memory=0:memory=128Mi;1:memory=128Mi"
+""")
+    real.node.run("rm /var/lib/kubelet/memory_manager_state")
+    refused = real.restart()
+    assert 'the total amount \\"256Mi\\" of type \\"memory\\" is not equal to the value \\"384Mi\\"' in refused
+    real.configure("91-test", "")
+    assert real.restart() == ""
+
+
+def test_it_is_ready_again_after_a_reboot(real: RealNode) -> None:
+    before = real.node.boot_id()
+    real.node.reboot()
+    boot = real.node.boot_id()
+    assert boot != before
+    until("the API knows of the boot", lambda: real.cluster.api.get(f"/api/v1/nodes/{real.name}")["status"]["nodeInfo"]["bootID"] == boot, 600)
+    real.wait_ready()
+    assert state(real)["policyName"] == "static"
