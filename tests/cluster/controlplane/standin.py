@@ -277,8 +277,13 @@ class StandIns:
         elif node._back_at is not None and node._next_beat:
             return  # said that it goes down; silent until it is back
         if now >= node._next_beat:
-            self._beat(node)
+            # Set before: what the node is told during its heartbeat asks for another one at once.
             node._next_beat = now + HEARTBEAT
+            try:
+                self._beat(node)
+            except (ApiError, OSError):
+                node._next_beat = 0
+                raise
         if node._back_at is not None:
             return
         present = {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods}
