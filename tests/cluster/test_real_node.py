@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A kubelet on a lab node is one: it registers, gives CPUs away, refuses what it must, and is back after a reboot.
 
-Boots a virtual node, so these are run only with FULL=1 or where LOCALITY_REQUIRE names ``lab``. In this order: each leaves the node to the next.
+Boots a virtual node, so these are run with FULL=1 only. In this order: each leaves the node to the next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ kubelet-arg+:
   - reserved-cpus=0-1
 """
 
-if not os.environ.get("FULL") and "lab" not in os.environ.get("LOCALITY_REQUIRE", "").split(","):
+if not os.environ.get("FULL"):
     pytest.skip("a node of tests/lab is booted only with FULL=1", allow_module_level=True)
 
 
