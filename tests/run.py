@@ -473,7 +473,10 @@ def cluster(run: Run) -> None:
     run.tell("programs of the cluster", Count(failed=1) if code else Count(passed=1), time.monotonic() - start, log)
     if code:
         raise StageError("programs")
-    run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster"], LOCALITY_REQUIRE="cluster")
+    real = "tests/cluster/test_real_node.py"
+    run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster", f"--ignore={real}"], LOCALITY_REQUIRE="cluster")
+    if os.environ.get("FULL"):
+        run.pytest(f"pytest {real}", python, ["-n", "0", real], LOCALITY_REQUIRE="cluster")
 
 
 def lab(run: Run) -> None:
