@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import re
 import subprocess
 import tarfile
 import threading
@@ -166,7 +167,7 @@ class RealNode:
                 return ""
             before, ended, _after = told.partition("\nkubelet ended: rc ")
             if ended:
-                return "\n".join(line for line in before.splitlines() if line.startswith(("E", "F")))
+                return "\n".join(line for line in before.splitlines() if re.match(r"[EF]\d{4} ", line))
             if time.monotonic() > deadline:
                 raise ClusterError(f"node {self.name}: the kubelet neither started nor ended within {seconds:.0f} s:\n{self.journal()}")
             time.sleep(2)
