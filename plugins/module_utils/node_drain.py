@@ -41,10 +41,11 @@ class Options:
 
     :ivar timeout: seconds for all of it. :ivar local_data: pods with emptyDir volumes may go. :ivar unmanaged: pods without a controller may.
     :ivar pinned: pods that stay may have whole CPUs of their own. :ivar delete_after: seconds after which pods that budgets hold are deleted; None for never.
-    :ivar grace: seconds for a pod to end; None for its own.
+    :ivar grace: seconds for a pod to end; None for its own. :ivar holder: the run whose turn it has to be all the time; empty for anybody's.
     """
 
     timeout: int
+    holder: str = ""
     local_data: bool = False
     unmanaged: bool = False
     pinned: bool = True
@@ -111,10 +112,17 @@ class Drain:
         self._held: Dict[str, Answer] = {}
         self._not_before: Dict[str, float] = {}
 
-    def check_cordon(self) -> None:
-        """:raises DrainError: the node is not cordoned, so that pods would come as fast as they go."""
-        if not node_turn.is_cordoned(kube_client.get_node(self._api, self._node)):
-            raise DrainError("the node is not cordoned, and pods would come back to it; cordon it first", self.result)
+    def _check_node(self) -> None:
+        """Before each look, since a drain whose playbook was killed goes on by itself: it must not evict what comes to a node that was given back."""
+        node = kube_client.get_node(self._api, self._node)
+        if not node_turn.is_cordoned(node):
+            raise DrainError("the node is not cordoned, and pods would come as fast as they go; cordon it first", self.result)
+        try:
+            mark = node_turn.mark_of(node)
+        except node_turn.MarkError as error:
+            raise DrainError(str(error), self.result) from error
+        if self._options.holder and (mark is None or mark.run != self._options.holder):
+            raise DrainError(f"the node's turn is not that of {self._options.holder} any more, but {f'of {mark.run}' if mark else 'ended'}", self.result)
 
     def plan(self) -> Result:
         """What a drain would do, asked for with ``dryRun=All``; a budget that holds a pod now is among the blockers.
@@ -131,7 +139,8 @@ class Drain:
     def run(self) -> Result:
         """Drain the node.
 
-        :raises DrainError: pods that may not be evicted, before any was; or the deadline. :raises ApiError: refused for good, or not reached.
+        :raises DrainError: pods that may not be evicted, before any was; the deadline; or the node is not ours any more.
+        :raises ApiError: refused for good, or not reached.
         """
         self._until(self._asked)
         self._until(self._emptied)
@@ -141,6 +150,7 @@ class Drain:
         while True:
             pods, trouble = None, ""
             try:
+                self._check_node()
                 pods = self._look()
                 if step(pods):
                     return

@@ -22,9 +22,15 @@ description:
     evicts pods that are ending, names no budget, and has no deadline over all.
 options:
   node:
-    description: Name of the Node. It has to be cordoned.
+    description: Name of the Node. It has to be cordoned, and to stay so.
     type: str
     required: true
+  holder:
+    description:
+      - Id of the run that M(inferops.locality.node_cordon) wrote to the node. The drain ends with an error as soon as it is another one, so that it does not go
+        on when its playbook was killed and a later run has given the node back.
+    type: str
+    default: ""
   timeout:
     description: Seconds for all of it, the waiting for pods to end included.
     type: int
@@ -141,6 +147,7 @@ def main() -> None:
         argument_spec={
             **kube_client.ARGUMENTS,
             "node": {"type": "str", "required": True},
+            "holder": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 900},
             "emptydir_data": {"type": "str", "choices": ["keep", "delete"], "default": "keep"},
             "unmanaged_pods": {"type": "str", "choices": ["keep", "delete"], "default": "keep"},
@@ -160,14 +167,13 @@ def main() -> None:
         module.fail_json(msg="; ".join(wrong))
     node = params["node"]
     drain = node_drain.Drain(kube_client.connect(module), node, node_drain.Options(
-        timeout=params["timeout"], local_data=params["emptydir_data"] == "delete", unmanaged=params["unmanaged_pods"] == "delete",
+        timeout=params["timeout"], holder=params["holder"], local_data=params["emptydir_data"] == "delete", unmanaged=params["unmanaged_pods"] == "delete",
         pinned=params["whole_cpu_pods"] == "stay", delete_after=params["delete_after"], grace=params["grace_period"],
     ))
     try:
         if module.check_mode:
             result = drain.plan()
         else:
-            drain.check_cordon()
             result = drain.run()
     except node_drain.DrainError as error:
         module.fail_json(msg=f"node {node}: {error}", **told(error.result))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from typing import Any, Dict, Iterator, List, Sequence
 
 import pytest
 
-from turns import TOP, Cluster, turn_cluster, until
+from turns import MARK, TOP, Cluster, turn_cluster, until
 
 SPREAD = {"topologySpreadConstraints": [
     {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "web"}}},
@@ -140,10 +141,14 @@ def playing(cluster: Cluster, tmp_path: Path) -> Playing:
 
 
 class Watcher:
-    """Looks at the nodes all the time. :ivar most: nodes that were not fit for pods at a time, at most. :ivar seen: nodes that were cordoned once."""
+    """Looks at the nodes all the time.
+
+    :ivar most: nodes that were not fit for pods at a time, at most. :ivar most_worked_on: the same of those with a mark or not ready.
+    :ivar seen: nodes that were cordoned once.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
-        self.most = 0
+        self.most = self.most_worked_on = 0
         self.seen: List[str] = []
         self._cluster = cluster
         self._stop = threading.Event()
@@ -163,7 +168,9 @@ class Watcher:
             cordoned = [node["metadata"]["name"] for node in nodes if node["spec"].get("unschedulable")]
             silent = [node["metadata"]["name"] for node in nodes
                       if not any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"])]
+            marked = [node["metadata"]["name"] for node in nodes if MARK in node["metadata"].get("annotations", {})]
             self.most = max(self.most, len({*cordoned, *silent}))
+            self.most_worked_on = max(self.most_worked_on, len({*marked, *silent}))
             self.seen += [name for name in cordoned if name not in self.seen]
 
 
@@ -264,6 +271,35 @@ def test_t_roll_2_a_run_that_is_killed_in_its_drain_is_gone_on_with_at_once(clus
     assert done.returncode == 0, done.stdout
     assert untouched(cluster, "a")
     assert cluster.evictions(namespace) == [name]
+
+
+# Where FULL is set all of them are tried; each takes half a minute.
+SEEDS = range(20) if os.environ.get("FULL") else (3, 11)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_t_roll_2_a_run_that_is_killed_at_any_moment_is_gone_on_with(cluster: Cluster, namespace: str, playing: Playing, seed: int) -> None:
+    """A budget, a pod that ends slowly, a cordon of somebody else, reboots; ``kill -9`` of ansible-playbook alone, so that its last task goes on without it."""
+    cluster.daemons(namespace, "cni", 2)
+    cluster.deploy(namespace, "web", 3, spec=SPREAD)
+    cluster.budget(namespace, "web", 2)
+    cluster.plane.nodes["a"].keep(namespace, cluster.names(namespace, "a")[0], 6)
+    cluster.cordon("b")
+    moment = random.Random(seed).uniform(1, 45)
+    with Watcher(cluster) as watcher:
+        with playing.started(touch=playing.reboot(), rebooted=True) as process:
+            try:
+                # A run that has ended by then was killed too late; a second one has nothing to go on with.
+                process.wait(timeout=moment)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        done = playing.run(touch=playing.reboot(), rebooted=True)
+    assert done.returncode == 0, f"killed after {moment:.1f} s: {done.stdout}"
+    assert watcher.most_worked_on == 1
+    assert cluster.mark("a") is None and cluster.mark("b") is None and not any(cluster.holders())
+    assert not cluster.is_cordoned("a") and cluster.is_cordoned("b"), "the cordon of somebody else stays, ours does not"
+    assert len(cluster.evictions(namespace)) == len(set(cluster.evictions(namespace)))
 
 
 def test_t_win_18_of_two_operators_at_once_the_second_is_told_who_is_there(cluster: Cluster, namespace: str, playing: Playing) -> None:

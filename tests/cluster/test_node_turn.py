@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -328,6 +329,27 @@ def test_t_roll_9_a_pod_that_ends_slowly_is_waited_for_and_not_evicted_twice(clu
     again = drain(cluster)
     assert "failed" not in again and again["evicted"] == []
     assert cluster.evictions(namespace) == [name]
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["taken over", "given back"])
+def test_a_drain_that_goes_on_after_its_run_evicts_nothing_of_a_node_that_is_not_its_own(cluster: Cluster, namespace: str, ended: bool) -> None:
+    cluster.deploy(namespace, "kept", 1, node="a")
+    cluster.budget(namespace, "kept", 1)
+    cordon(cluster)
+    kept = cluster.names(namespace)
+
+    def follow() -> None:
+        # As node_cordon writes it.
+        mark = json.dumps({**(cluster.mark("a") or {}), "run": OTHER})
+        cluster.api.patch("/api/v1/nodes/a", {"metadata": {"annotations": {MARK: None if ended else mark}}, "spec": {"unschedulable": None if ended else True}})
+        # It would be evicted now.
+        cluster.api.delete(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/kept")
+
+    threading.Timer(3, follow).start()
+    left = drain(cluster, holder=RUN)
+    assert left["failed"] and ("the node is not cordoned" if ended else f"is not that of {RUN} any more, but of {OTHER}") in left["msg"]
+    until("the budget is gone", lambda: not cluster.exists(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/kept"))
+    assert cluster.names(namespace) == kept and cluster.evictions(namespace) == []
 
 
 @pytest.mark.parametrize(
