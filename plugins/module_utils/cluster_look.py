@@ -46,6 +46,13 @@ def _maintenances(api: Api) -> List[Dict[str, Any]]:
     return objects
 
 
+def passwords(setting: Any) -> List[str]:
+    """Passwords in the URLs of a setting, which no result may show."""
+    given: Mapping[str, Any] = {"url": setting} if isinstance(setting, str) else setting or {}
+    urls = (urlsplit(str(given.get(key) or "")) for key in ("url", "alertmanager"))
+    return [url.password for url in urls if url.password]
+
+
 def alerts(found: Findings, setting: Any, timeout: int) -> None:
     """What Prometheus knows; that it cannot be told is a finding too. :param setting: as :func:`cluster_health.check_prometheus` takes it."""
     given: Dict[str, Any] = {"url": setting} if isinstance(setting, str) else dict(setting)
@@ -95,4 +102,4 @@ def _fetch(what: str, url: str, path: str, query: Mapping[str, str], setting: Ma
         raise cluster_health.AnswerError(f"{shown}: the answer is no JSON") from error
 
 
-__all__ = ("alerts", "nodes_and_pods")
+__all__ = ("alerts", "nodes_and_pods", "passwords")

@@ -126,6 +126,7 @@ def main() -> None:
     wrong = [f"prometheus: {text}" for text in cluster_health.check_prometheus(params["prometheus"])]
     if wrong:
         module.fail_json(msg="; ".join(wrong), healthy=False, reasons=[])
+    module.no_log_values.update(cluster_look.passwords(params["prometheus"]))
     found = findings.Findings()
     try:
         cluster_look.nodes_and_pods(

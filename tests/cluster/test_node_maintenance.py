@@ -273,14 +273,24 @@ def test_t_roll_2_a_run_that_is_killed_in_its_drain_is_gone_on_with_at_once(clus
     assert cluster.evictions(namespace) == [name]
 
 
+@pytest.fixture
+def third(cluster: Cluster) -> Iterator[str]:
+    """A node for the pods of two that are cordoned."""
+    cluster.plane.nodes.add("c", capacity={"nvidia.com/gpu": "8"})
+    yield "c"
+    cluster.plane.nodes.remove("c")
+
+
 # Where FULL is set all of them are tried; each takes half a minute.
 SEEDS = range(20) if os.environ.get("FULL") else (3, 11)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_t_roll_2_a_run_that_is_killed_at_any_moment_is_gone_on_with(cluster: Cluster, namespace: str, playing: Playing, seed: int) -> None:
+def test_t_roll_2_a_run_that_is_killed_at_any_moment_is_gone_on_with(
+    cluster: Cluster, third: str, namespace: str, playing: Playing, seed: int,
+) -> None:
     """A budget, a pod that ends slowly, a cordon of somebody else, reboots; ``kill -9`` of ansible-playbook alone, so that its last task goes on without it."""
-    cluster.daemons(namespace, "cni", 2)
+    cluster.daemons(namespace, "cni", 3)
     cluster.deploy(namespace, "web", 3, spec=SPREAD)
     cluster.budget(namespace, "web", 2)
     cluster.plane.nodes["a"].keep(namespace, cluster.names(namespace, "a")[0], 6)
@@ -339,6 +349,42 @@ def test_check_mode_says_what_would_be_evicted_and_what_is_in_the_way_and_change
     # Lines of a warning are folded.
     assert f"pod {namespace}/{name} may not be evicted" in " ".join((done.stdout + done.stderr).split())
     assert untouched(cluster, "a", "b") and watcher.seen == [] and cluster.holders() == []
+
+
+PREFLIGHT = """
+- name: Ask for all nodes
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Ask
+      ansible.builtin.include_role: {name: inferops.locality.node_maintenance, tasks_from: preflight}
+
+    - name: Tell
+      ansible.builtin.copy:
+        dest: "{{ playbook_dir }}/{{ inventory_hostname }}.json"
+        content: "{{ {'findings': node_maintenance_findings, 'mark': node_maintenance_mark} | to_json }}"
+        mode: "0600"
+"""
+
+
+def test_all_that_would_refuse_a_node_is_known_before_the_first_is_touched(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    cluster.bare_pod(namespace, "bare", "a", {"volumes": [{"name": "shm", "emptyDir": {}}]})
+    cluster.deploy(namespace, "kept", 1, node="b")
+    cluster.budget(namespace, "kept", 1)
+    cluster.call("node_cordon", "b", state="cordoned", holder="somebody@elsewhere/1")
+    (playing.folder / "play.yml").write_text(PREFLIGHT, encoding="utf-8")
+    done = playing.run(hosts=["a", "b", "nobody"])
+    assert done.returncode == 0, done.stdout
+    told = {name: json.loads((playing.folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("a", "b", "nobody")}
+    refused, held, unknown = (told[name]["findings"] for name in ("a", "b", "nobody"))
+    assert [(item["id"], item["severity"]) for item in (*refused, *held, *unknown)] == [
+        ("cluster.refused", "error"), ("cluster.held", "warning"), ("cluster.refused", "error"),
+    ]
+    assert "bare has data in emptyDir volumes (shm)" in refused[0]["message"] and "bare has no controller" in refused[0]["message"]
+    assert "The disruption budget kept needs 1 healthy pods" in held[0]["message"]
+    assert "the cluster has no such node" in unknown[0]["message"]
+    assert told["a"]["mark"] is None and told["b"]["mark"]["run"] == "somebody@elsewhere/1"
+    assert cluster.evictions(namespace) == [] and cluster.holders() == [] and not cluster.is_cordoned("a")
 
 
 def test_a_cluster_that_is_not_well_keeps_the_run_from_the_node(cluster: Cluster, playing: Playing) -> None:
