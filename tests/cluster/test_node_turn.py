@@ -614,8 +614,8 @@ def test_t_win_17_each_gate_chooses_what_counts(cluster: Cluster, prometheus: st
 
 
 def rights() -> List[Tuple[int, int, str, str]]:
-    """Each right of docs/rbac.yaml that is bound: document, rule, group and verb."""
-    documents = list(yaml.safe_load_all(RBAC.read_text(encoding="utf-8")))
+    """Each right of docs/rbac.yaml that is bound: object, rule, group and verb."""
+    documents = yaml.safe_load(RBAC.read_text(encoding="utf-8"))["items"]
     bound = {document["roleRef"]["name"] for document in documents if document["kind"].endswith("Binding")}
     return [
         (number, place, group, verb)
@@ -663,14 +663,15 @@ def test_without_any_one_of_them_something_fails(
         # Without a Lease the first lock of all is made, not updated.
         hold(cluster)
         cluster.call("node_lock", "a", state="released", holder=RUN)
-    found = list(yaml.safe_load_all(RBAC.read_text(encoding="utf-8")))
-    taken = found[document]["rules"][rule]
+    found = yaml.safe_load(RBAC.read_text(encoding="utf-8"))
+    rules = found["items"][document]["rules"]
+    taken = rules[rule]
     rest = [{**taken, "apiGroups": [each for each in taken["apiGroups"] if each != group]}, {**taken, "apiGroups": [group], "verbs": [
         each for each in taken["verbs"] if each != verb
     ]}]
-    found[document]["rules"][rule:rule + 1] = [each for each in rest if each["apiGroups"] and each["verbs"]]
+    rules[rule:rule + 1] = [each for each in rest if each["apiGroups"] and each["verbs"]]
     try:
-        cluster.plane.kubectl("apply", "-f", "-", manifest=yaml.safe_dump_all(found))
+        cluster.plane.kubectl("apply", "-f", "-", manifest=yaml.safe_dump(found))
         # The authorizer follows a moment later.
         until("something is refused", lambda: [
             result for result in whole_turn(cluster, None) if result.get("status") == 403 and f'cannot {verb} resource "' in result["msg"]

@@ -154,7 +154,7 @@ class Cluster:
             "metadata": {"name": app},
             "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": app}}, "template": {"metadata": {"labels": {"app": app}}, "spec": pod}},
         })
-        until("all replicas run", lambda: len([pod for pod in self.pods(namespace) if pod["metadata"]["labels"].get("app") == app]) == replicas)
+        until("all replicas run", lambda: len([pod for pod in self.pods(namespace) if pod["metadata"].get("labels", {}).get("app") == app]) == replicas)
 
     def daemons(self, namespace: str, app: str, nodes: int, resources: Optional[Dict[str, Any]] = None) -> None:
         """A DaemonSet with a ready pod on each node, cordoned ones too."""
@@ -165,7 +165,7 @@ class Cluster:
                 "spec": {"containers": [{"name": "main", "image": "none", "resources": resources or {}}], "tolerations": [{"operator": "Exists"}]},
             }},
         })
-        until("a pod runs on each node", lambda: len([pod for pod in self.pods(namespace) if pod["metadata"]["labels"].get("app") == app]) == nodes)
+        until("a pod runs on each node", lambda: len([pod for pod in self.pods(namespace) if pod["metadata"].get("labels", {}).get("app") == app]) == nodes)
 
     def bare_pod(self, namespace: str, name: str, node: str, spec: Optional[Dict[str, Any]] = None, labels: Optional[Dict[str, str]] = None) -> None:
         """A pod that nobody starts again."""
