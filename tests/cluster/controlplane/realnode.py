@@ -104,8 +104,7 @@ class RealNode:
         authority = self.cluster.authority.pair.certificate.read_bytes()
         files: Mapping[str, Tuple[bytes, int]] = {
             "usr/local/bin/kubelet": (binaries.programs(["kubelet"])["kubelet"].read_bytes(), 0o755),
-            f"{_LIB}/rke2-agent-stand-in": ((_GUEST / "rke2-agent-stand-in").read_bytes(), 0o755),
-            f"{_LIB}/make-image": ((_GUEST / "make-image").read_bytes(), 0o755),
+            **{f"{_LIB}/{path.name}": (path.read_bytes(), 0o644) for path in _GUEST.glob("*.py")},
             **{f"{_LIB}/yaml/{path.name}": (path.read_bytes(), 0o644) for path in Path(next(iter(spec.submodule_search_locations))).glob("*.py")},
             # Where the lab has its own stand-in, which only sleeps.
             "etc/systemd/system/rke2-agent.service": ((_GUEST / "rke2-agent.service").read_bytes(), 0o644),
@@ -132,7 +131,7 @@ class RealNode:
         :raises ClusterError: not Ready in time; with the unit's last lines.
         """
         began = time.monotonic()
-        self.node.run(f"modprobe overlay; systemctl restart rke2-agent && /{_LIB}/make-image", timeout=READY_SECONDS)
+        self.node.run(f"modprobe overlay; systemctl restart rke2-agent && /usr/bin/python3 /{_LIB}/make_image.py", timeout=READY_SECONDS)
         self.wait_ready()
         return time.monotonic() - began
 

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # Copyright (c) 2026 The inferops.locality authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -23,9 +22,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List
 
-sys.path.insert(0, "/usr/local/lib/inferops-cluster")
-
-import yaml  # noqa: E402
+import yaml  # lies beside this file on the node
 
 ETC = Path("/etc/rancher/rke2")
 AGENT = Path("/var/lib/rancher/rke2/agent")
