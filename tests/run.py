@@ -49,9 +49,10 @@ LAB_SCENARIOS = {
 LAB_QUICK = ("boot_fallback", "host_tuning", "irq_affinity")
 LAB_AT_ONCE = 2
 
-# Stages that are run only if asked for, and the seconds that the cluster's programs may take to build.
+# Stages that are run only if asked for, and the seconds that the cluster's programs may take to build and its tests to run.
 ON_DEMAND = ("cluster", "lab")
 CLUSTER_BUILD = 3600
+CLUSTER_TESTS = 2700
 
 # The oldest controller the collection supports, and the Pythons it runs on, oldest first.
 OLD_CORE = "2.19"
@@ -170,14 +171,14 @@ class Run:
         log.write_text("".join(f"{problem}\n" for problem in problems))
         self.tell(name, Count(failed=1) if problems else Count(passed=1), 0.0, log)
 
-    def pytest(self, name: str, python: Path, arguments: Sequence[str], **variables: str) -> None:
+    def pytest(self, name: str, python: Path, arguments: Sequence[str], timeout: int = TIMEOUT, **variables: str) -> None:
         """Run pytest and count its tests; an error outside the tests, or no test at all, counts as a failure."""
         log = self.log(name)
         junit = log.with_suffix(".xml")
         junit.unlink(missing_ok=True)
         command = [python, "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "-n", "2", f"--junitxml={junit}", *arguments]
         start = time.monotonic()
-        code = self.execute(command, log, **variables)
+        code = self.execute(command, log, timeout=timeout, **variables)
         count = count_junit(junit)
         if (code != 0) != (count.failed > 0):
             count.failed += 1
@@ -474,9 +475,9 @@ def cluster(run: Run) -> None:
     if code:
         raise StageError("programs")
     real = "tests/cluster/test_real_node.py"
-    run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster", f"--ignore={real}"], LOCALITY_REQUIRE="cluster")
+    run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster", f"--ignore={real}"], CLUSTER_TESTS, LOCALITY_REQUIRE="cluster")
     if os.environ.get("FULL"):
-        run.pytest(f"pytest {real}", python, ["-n", "0", real], LOCALITY_REQUIRE="cluster")
+        run.pytest(f"pytest {real}", python, ["-n", "0", real], CLUSTER_TESTS, LOCALITY_REQUIRE="cluster")
 
 
 def lab(run: Run) -> None:
