@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any, Dict, Iterator
 
 import pytest
 
-from turns import Cluster, turn_cluster, until
+from turns import TOP, Cluster, turn_cluster, until
 
 NOTE = "locality.inferops.io/labels"
 WANTED: Dict[str, Any] = {"labels": {"gpu": "h100", "node-role.kubernetes.io/inference": "true"}, "taints": ["dedicated=inference:PreferNoSchedule"]}
@@ -90,3 +95,35 @@ def test_a_taint_that_the_cluster_sets_meanwhile_is_not_lost(cluster: Cluster) -
     assert [result.get("msg") for result in results] == [None, None]
     assert "two=:PreferNoSchedule" in taints(cluster) and "one=:PreferNoSchedule" not in taints(cluster)
     until("the cluster has taken its own away", lambda: not any("not-ready" in taint for taint in taints(cluster)))
+
+
+PLAY = """
+- name: Label
+  hosts: all
+  gather_facts: false
+  vars: {ansible_become: true, ansible_become_exe: /bin/false}
+  tasks:
+    - name: Give the Node its labels and taints
+      ansible.builtin.include_role: {name: inferops.locality.rke2_kubelet, tasks_from: labels}
+"""
+
+
+@pytest.mark.parametrize("knobs", [{"node.labels": WANTED["labels"], "node.taints": WANTED["taints"]}, {}], ids=["a plan", "a plan without"])
+def test_the_role_checks_sets_sets_again_and_checks_again(cluster: Cluster, tmp_path: Path, knobs: Dict[str, Any]) -> None:
+    """Becoming root, as the plays of nodes do, is not for the control host: there it would fail."""
+    if not knobs:
+        cluster.call("node_labels", "a", **WANTED)
+    (tmp_path / "play.yml").write_text(PLAY, encoding="utf-8")
+    given = {"locality_kubeconfig": str(cluster.ours), "locality_plan": {"knobs": knobs}, "ansible_connection": "local"}
+    changed = []
+    for options in (["--check", "--diff"], [], [], ["--check"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ansible", "playbook", "-i", "a,", str(tmp_path / "play.yml"), "-e", json.dumps(given), *options],
+            env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"), "ANSIBLE_CONFIG": str(TOP / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+            check=False, capture_output=True, text=True, timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        changed.append("changed=1" in done.stdout)
+        assert not options[1:] or "h100" in done.stdout
+    assert changed == [True, True, False, False]
+    assert ("gpu" in cluster.node("a")["metadata"]["labels"]) == bool(knobs)
