@@ -276,4 +276,3 @@ def programs(names: Sequence[str] = NAMES, jobs: Optional[int] = None, tell: Say
 def described(found: Mapping[str, Path]) -> List[str]:
     """One line for each program: name, version, where it lies."""
     return [f"{name:24} {version_of(path):10} {path}" for name, path in found.items()]
-
