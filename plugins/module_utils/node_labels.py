@@ -13,6 +13,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ansible_collections.inferops.locality.plugins.module_utils import node_turn
+
 ANNOTATION = "locality.inferops.io/labels"
 
 
@@ -37,7 +39,7 @@ def labels_of(node: Mapping[str, Any]) -> Dict[str, str]:
 
 def taints_of(node: Mapping[str, Any]) -> List[str]:
     """All taints of a Node, as :func:`taint_text` writes them."""
-    return [taint_text(taint) for taint in _taints(node)]
+    return [taint_text(taint) for taint in node_turn.taints(node)]
 
 
 def taint_text(taint: Mapping[str, Any]) -> str:
@@ -77,15 +79,16 @@ def decide(node: Mapping[str, Any], labels: Mapping[str, str], taints: Sequence[
             new[key] = None
         else:
             kept.append(f"label {key}={had[key]}")
+    ours = {_identity(parse_taint(text)) for text in ours_taints}
     made: List[Dict[str, Any]] = []
-    for taint in _taints(node):
+    for taint in node_turn.taints(node):
         name = _identity(taint)
         if name in wanted:
             one = wanted[name]
             made.append(taint if taint.get("value", "") == one.get("value", "") else dict(one))
         elif taint_text(taint) not in ours_taints:
             made.append(taint)
-            if name in {_identity(parse_taint(text)) for text in ours_taints}:
+            if name in ours:
                 kept.append(f"taint {taint_text(taint)}")
     there = {_identity(taint) for taint in made}
     made += [dict(taint) for name, taint in wanted.items() if name not in there]
@@ -96,7 +99,7 @@ def decide(node: Mapping[str, Any], labels: Mapping[str, str], taints: Sequence[
     if new:
         patch.setdefault("metadata", {})["labels"] = new
         before["labels"], after["labels"] = {key: had.get(key) for key in new}, dict(new)
-    if made != _taints(node):
+    if made != node_turn.taints(node):
         patch["spec"] = {"taints": made or None}
         before["taints"], after["taints"] = taints_of(node), [taint_text(taint) for taint in made]
     if note != (node["metadata"].get("annotations") or {}).get(ANNOTATION):
@@ -128,10 +131,6 @@ def _set_before(node: Mapping[str, Any]) -> Tuple[Dict[str, str], List[str]]:
 
 def _identity(taint: Mapping[str, Any]) -> Tuple[str, str]:
     return str(taint["key"]), str(taint["effect"])
-
-
-def _taints(node: Mapping[str, Any]) -> List[Dict[str, Any]]:
-    return list((node.get("spec") or {}).get("taints") or [])
 
 
 __all__ = ("ANNOTATION", "Change", "decide", "labels_of", "parse_taint", "taint_text", "taints_of")

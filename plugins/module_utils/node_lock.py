@@ -62,16 +62,16 @@ class Lock:
             self._create(wanted)
         else:
             self._api.replace(f"{_LEASES}/{decision.slot.name}", wanted, dry_run=self._dry_run)
-        leases = [wanted, *(each for each in leases if each["metadata"]["name"] != wanted["metadata"]["name"])] if self._dry_run else self._leases()
+        if self._dry_run:
+            return {"changed": not own, "lease": f"{lease_slots.NAMESPACE}/{wanted['metadata']['name']}", "expires": "", "held_by": [], "holders": []}
+        leases = self._leases()
         rivals = [slot for slot in map(lease_slots.read, leases) if slot.node == self._node and not slot.is_free(now)
-                  and slot.holder not in (self._holder, *take_from)] if not self._dry_run else []
+                  and slot.holder not in (self._holder, *take_from)]
         if rivals:
             # Two runs took a slot each for this node at the same moment. Whoever sees the other lets go: at least one of them does.
             self.release()
             told = [slot.told(now) for slot in rivals]
             raise HeldError(f"the lock for node {self._node} is not free: {'; '.join(told)}: {_TAKE}", told, [slot.holder for slot in rivals])
-        if self._dry_run:
-            return {"changed": not own, "lease": f"{lease_slots.NAMESPACE}/{wanted['metadata']['name']}", "expires": "", "held_by": [], "holders": []}
         return {"changed": not own, **self._told(leases)}
 
     def _create(self, lease: Dict[str, Any]) -> None:

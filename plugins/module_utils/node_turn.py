@@ -137,7 +137,7 @@ def cordon(node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], *, run: s
         mark = replace(before, run=run, ours=before.ours or not cordoned, disturbed=before.disturbed or disturbed)
     spec: Dict[str, Any] = {} if cordoned else {"unschedulable": True}
     if taint and not _has_taint(node):
-        spec["taints"] = [*_taints(node), dict(TAINT)]
+        spec["taints"] = [*taints(node), dict(TAINT)]
     return Change(_patch(node, spec, {ANNOTATION: mark.text()} if mark != before else {}), mark, lifted=before is not None and not cordoned)
 
 
@@ -153,7 +153,7 @@ def uncordon(node: Mapping[str, Any], *, keep_disturbed: bool = False) -> Change
     if mark is not None and mark.ours and is_cordoned(node):
         spec["unschedulable"] = None
     if _has_taint(node):
-        spec["taints"] = [taint for taint in _taints(node) if taint.get("key") != TAINT["key"]] or None
+        spec["taints"] = [taint for taint in taints(node) if taint.get("key") != TAINT["key"]] or None
     patch = _patch(node, spec, {} if mark is None else {ANNOTATION: None})
     return Change(patch, None, schedulable=not is_cordoned(node) or "unschedulable" in spec)
 
@@ -187,7 +187,7 @@ def not_ready(
         reasons.append(f"condition Ready: found {_told(node, 'Ready')}, wanted True")
     if _condition(node, "NetworkUnavailable") not in (None, "False"):
         reasons.append(f"condition NetworkUnavailable: found {_told(node, 'NetworkUnavailable')}, wanted False")
-    reasons += [f"taint {taint['key']}:{taint['effect']} is still there" for taint in _taints(node) if taint.get("key") in NOT_YET]
+    reasons += [f"taint {taint['key']}:{taint['effect']} is still there" for taint in taints(node) if taint.get("key") in NOT_YET]
     present = {node_pods.resident_name(pod) for pod in pods}
     ready = {node_pods.resident_name(pod) for pod in pods if node_pods.is_ready(pod)}
     for name in wanted_residents:
@@ -211,12 +211,13 @@ def _told(node: Mapping[str, Any], kind: str) -> str:
     return "none"
 
 
-def _taints(node: Mapping[str, Any]) -> List[Dict[str, Any]]:
+def taints(node: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    """All taints of a Node, as the API has them."""
     return list((node.get("spec") or {}).get("taints") or [])
 
 
 def _has_taint(node: Mapping[str, Any]) -> bool:
-    return any(taint.get("key") == TAINT["key"] for taint in _taints(node))
+    return any(taint.get("key") == TAINT["key"] for taint in taints(node))
 
 
 def _patch(node: Mapping[str, Any], spec: Dict[str, Any], annotations: Dict[str, Optional[str]]) -> Optional[Dict[str, Any]]:
@@ -230,5 +231,5 @@ def _patch(node: Mapping[str, Any], spec: Dict[str, Any], annotations: Dict[str,
 
 __all__ = (
     "ANNOTATION", "NOT_YET", "TAINT", "Change", "Mark", "MarkError", "boot_id", "cordon", "diff", "extended", "is_cordoned", "is_ready", "mark_of", "not_ready",
-    "other_machine", "uncordon",
+    "other_machine", "taints", "uncordon",
 )
