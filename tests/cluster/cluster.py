@@ -13,18 +13,22 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "lab")]
 
-from vlab import process  # noqa: E402
+from vlab import config, process  # noqa: E402
+from vlab.config import Cache  # noqa: E402
+from vlab.node import Node  # noqa: E402
 from vlab.process import LabError  # noqa: E402
 
 from controlplane import binaries, control  # noqa: E402
 from controlplane.binaries import ClusterError, say  # noqa: E402
-from controlplane.plane import START_SECONDS, control_plane  # noqa: E402
+from controlplane.plane import START_SECONDS, ControlPlane, control_plane  # noqa: E402
+from controlplane.realnode import READY_SECONDS, RealNodes  # noqa: E402
 
 # -- clusters that run on their own ------------------------------------------------------------------------------------
 
@@ -57,11 +61,26 @@ def _names() -> List[str]:
     return sorted(path.stem for path in (binaries.cache() / "clusters").glob("*.json"))
 
 
+def _requests(cluster: ControlPlane, real: RealNodes) -> control.Requests:
+    """What commands ask of the process of a cluster, because it has to hold what comes of it."""
+
+    def join(request: Mapping[str, Any]) -> Dict[str, Any]:
+        began = time.monotonic()
+        real.join(Node.open(Cache(Path(request["lab"])), request["node"]))
+        return {"seconds": round(time.monotonic() - began)}
+
+    def kubeconfig(request: Mapping[str, Any]) -> Dict[str, Any]:
+        return {"kubeconfig": cluster.kubeconfig_for(Path(request["manifest"])).read_text(encoding="utf-8")}
+
+    return {"join": join, "kubeconfig": kubeconfig}
+
+
 def _serve(options: argparse.Namespace) -> int:
     """The process of a cluster: its programs are tied to it."""
-    with control_plane(node_grace=options.node_grace) as cluster:
+    with control_plane(node_grace=options.node_grace) as cluster, closing(RealNodes(cluster)) as real:
         for name in options.nodes:
             cluster.nodes.add(name)
+        cluster.requests.update(_requests(cluster, real))
         record = {
             "pid": os.getpid(), "started": process.start_time(os.getpid()), "server": cluster.server, "kubeconfig": str(cluster.kubeconfig),
             "control": str(cluster.control), "logs": str(cluster.logs), "nodes": options.nodes, "kubectl": str(cluster.programs["kubectl"]),
@@ -136,6 +155,23 @@ def _node(options: argparse.Namespace) -> int:
     return 0
 
 
+def _join(options: argparse.Namespace) -> int:
+    path = Path(_running(options.name)["control"])
+    # Here, so that one sees what a long build does.
+    binaries.programs(["kubelet"])
+    # Files, start and Ready each have a limit of their own.
+    told = control.ask(path, 3 * READY_SECONDS, do="join", node=options.node, lab=str(config.cache().top))
+    say(f"{options.name}: node {options.node} is Ready after {told['seconds']} s")
+    return 0
+
+
+def _kubeconfig(options: argparse.Namespace) -> int:
+    told = control.ask(Path(_running(options.name)["control"]), 300, do="kubeconfig", manifest=str(options.manifest.absolute()))
+    options.out.touch(mode=0o600)
+    options.out.write_text(told["kubeconfig"], encoding="utf-8")
+    return 0
+
+
 def _binaries(options: argparse.Namespace) -> int:
     found = binaries.programs(options.program or binaries.NAMES, options.jobs)
     print(*binaries.described(found), sep="\n")
@@ -169,6 +205,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, metavar="N", help="how long a reboot takes, pods take to end (ending, keep), device plugins take to be back")
     made.add_argument("--namespace", help="of keep and static-pod")
     made.add_argument("--pod", help="of keep and static-pod")
+    made = command("join", _join, "make a running node of tests/lab a node of the cluster: a real kubelet, until the cluster is put down")
+    made.add_argument("node", metavar="NODE")
+    made = command("kubeconfig", _kubeconfig, "make a kubeconfig for an account with exactly the roles of a manifest")
+    made.add_argument("manifest", type=Path, metavar="MANIFEST")
+    made.add_argument("out", type=Path, metavar="FILE")
     made = command("down", _down, "end a cluster and remove its data", cluster=False)
     made.add_argument("name", nargs="?", metavar="CLUSTER")
     made.add_argument("--all", action="store_true", help="every cluster of this cache")

@@ -13,15 +13,17 @@ import os
 import re
 import socket
 import tarfile
+import time
 import zipfile
 from pathlib import Path
-from types import ModuleType
-from typing import List
+from types import ModuleType, SimpleNamespace
+from typing import Any, Callable, Iterator, List
 
 import pytest
 
-from controlplane import ClusterError, binaries
+from controlplane import ClusterError, StandIns, binaries, control
 from controlplane.plane import CONTROLLERS, ReservedPort
+from controlplane.realnode import RealNodes, Tunnel
 
 HERE = Path(__file__).resolve().parent
 
@@ -225,3 +227,67 @@ def test_a_reserved_port_is_for_those_who_share_it() -> None:
 
 def test_controllers_are_named_once() -> None:
     assert len(set(CONTROLLERS)) == len(CONTROLLERS)
+
+
+# -- what the process of a cluster is told -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def listening(tmp_path: Path) -> Iterator[control.Control]:
+    """The listening end of a cluster without nodes."""
+    made = control.Control(tmp_path / "control.sock", StandIns(None))  # type: ignore[arg-type]
+    yield made
+    made.close()
+
+
+def test_the_process_of_a_cluster_answers_requests_of_its_own(listening: control.Control) -> None:
+    def refuse(request: object) -> Any:
+        raise ClusterError("it does not run")
+
+    listening.requests.update({"echo": lambda request: {"got": request["value"]}, "refuse": refuse})
+    assert control.ask(listening.path, 10, do="echo", value=3) == {"got": 3}
+    with pytest.raises(ClusterError, match=r"^it does not run$"):
+        control.ask(listening.path, 10, do="refuse")
+    with pytest.raises(ClusterError, match="KeyError 'value'"):
+        control.ask(listening.path, 10, do="echo")
+    with pytest.raises(ClusterError, match=r"^no node a; there are none$"):
+        control.tell(listening.path, "a", "status")
+
+
+def test_an_answer_that_does_not_come_is_said(listening: control.Control) -> None:
+    def end(request: object) -> Any:
+        raise OSError("unforeseen")
+
+    listening.requests.update({"sleep": lambda request: time.sleep(2) or {}, "end": end})
+    with pytest.raises(ClusterError, match="has no answer after 1 s"):
+        control.ask(listening.path, 1, do="sleep")
+    with pytest.raises(ClusterError, match="ended before it answered"):
+        control.ask(listening.path, 10, do="end")
+
+
+def reached(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_a_tunnel_is_made_again_until_its_node_is_taken_down(tmp_path: Path) -> None:
+    folder, told = tmp_path / "node", tmp_path / "told"
+    folder.mkdir()
+    ssh = program(tmp_path, "ssh", "")
+    ssh.write_text(f'#!/bin/sh\necho "$@" >> {told}\n', encoding="ascii")
+    tunnel = Tunnel(SimpleNamespace(name="a", directory=folder, ssh_argv=lambda *words: [str(ssh), "root@127.0.0.1", *words]), 6443)  # type: ignore[arg-type]
+    assert reached(lambda: told.exists() and len(told.read_text(encoding="ascii").splitlines()) > 1)
+    assert "-R 127.0.0.1:6443:127.0.0.1:6443 root@127.0.0.1" in told.read_text(encoding="ascii")
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    assert reached(lambda: not tunnel._thread.is_alive())
+
+
+def test_what_cannot_join_is_said_before_anything_is_done(tmp_path: Path) -> None:
+    nodes = RealNodes(SimpleNamespace(nodes={"b": None}))  # type: ignore[arg-type]
+    for name, message in (("b", "b is the name of a stand-in here"), ("a", "node a does not run: lab.py up a")):
+        with pytest.raises(ClusterError, match=f"^{message}$"):
+            nodes.join(SimpleNamespace(name=name, running=lambda: False))  # type: ignore[arg-type]

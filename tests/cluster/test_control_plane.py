@@ -426,7 +426,7 @@ def test_the_stand_ins_had_no_trouble(cluster: ControlPlane) -> None:
 # -- by hand ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_by_hand(programs: None) -> None:
+def test_a_cluster_by_hand(programs: None, tmp_path: Path) -> None:
     def call(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run([sys.executable, str(HERE / "cluster.py"), *arguments], capture_output=True, text=True, check=False, timeout=300)
 
@@ -438,6 +438,16 @@ def test_a_cluster_by_hand(programs: None) -> None:
         assert name in call("status").stdout
         assert call("kubectl", name, "--", "get", "nodes", "-o", "name").stdout == "node/a\n"
         assert json.loads(call("node", name, "a", "status").stdout)["ready"] is True
+        (tmp_path / "rbac.yaml").write_text(RBAC, encoding="utf-8")
+        made = call("kubeconfig", name, str(tmp_path / "rbac.yaml"), str(tmp_path / "account"))
+        assert made.returncode == 0, made.stderr
+        account = Api.of(tmp_path / "account")
+        assert account.get("/api/v1/nodes")["items"]
+        with pytest.raises(ApiError):
+            account.get("/api/v1/pods")
+        assert (tmp_path / "account").stat().st_mode & 0o777 == 0o600
+        joined = call("join", name, "nosuch")
+        assert joined.returncode == 1 and "no node nosuch: lab.py up nosuch" in joined.stderr
     finally:
         down = call("down", name)
     assert down.returncode == 0, down.stderr

@@ -22,7 +22,7 @@ from vlab import process
 from controlplane import binaries
 from controlplane.api import Api, ApiError, Object
 from controlplane.binaries import ClusterError, say
-from controlplane.control import Control
+from controlplane.control import Control, Requests
 from controlplane.standin import StandIns
 from controlplane.tls import Authority, Pair
 
@@ -80,6 +80,11 @@ class ControlPlane:
 
     def port(self, name: str) -> int:
         return self._ports[name].number
+
+    @property
+    def requests(self) -> Requests:
+        """What other processes may tell this one through :attr:`control`, besides the stand-ins."""
+        return self._control.requests
 
     def _start(self, name: str, arguments: Sequence[str]) -> None:
         started = process.start([str(self.programs[name]), *arguments], self.logs / f"{name}.log", tied=True)

@@ -19,7 +19,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, Mapping, Optional, Tuple
+from typing import Dict, Iterator, Mapping, Optional, Tuple
 
 from vlab import process
 from vlab.node import Node
@@ -38,7 +38,7 @@ _NETWORK = {"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "none"}]
 
 
 class Tunnel:
-    """Brings a port of this machine to the guest, as long as both live: a guest that reboots finds it again."""
+    """Brings a port of this machine to the guest, as long as both live: a guest that reboots finds it again, one that is taken down ends it."""
 
     def __init__(self, node: Node, port: int) -> None:
         self.node = node
@@ -53,7 +53,7 @@ class Tunnel:
         argv = self.node.ssh_argv("-N")
         options = ["-N", "-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:{self._port}:127.0.0.1:{self._port}"]
         argv = [argv[0], *options, *argv[1:-1]]
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() and self.node.directory.is_dir():
             self._child = process.start(argv, self.node.directory / "tunnel.log", tied=True)
             while self._child.poll() is None and not self._stopping.wait(0.2):
                 pass
@@ -86,7 +86,10 @@ class RealNode:
         content = self._files()
         argv = self.node.ssh_argv("tar -C / -xf - && systemctl daemon-reload")
         self.node.connect(120)
-        done = subprocess.run(argv, input=content, capture_output=True, timeout=600, check=False)
+        try:
+            done = subprocess.run(argv, input=content, capture_output=True, timeout=READY_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"node {self.name}: its files are not there after {READY_SECONDS:.0f} s") from None
         if done.returncode:
             raise ClusterError(f"node {self.name}: rc {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
 
@@ -184,19 +187,57 @@ class RealNode:
         return self.node.run(f"journalctl --unit rke2-agent --no-pager --output cat --lines {lines}", check=False).stdout
 
 
+class RealNodes:
+    """The real nodes of a cluster that goes on running: each keeps its tunnel until it leaves or the cluster ends."""
+
+    def __init__(self, cluster: ControlPlane) -> None:
+        self.cluster = cluster
+        self._tunnels: Dict[str, Tunnel] = {}
+        # A node at a time: both would build what is missing.
+        self._lock = threading.Lock()
+
+    def join(self, node: Node) -> RealNode:
+        """Makes a running node of the lab a node of the cluster; returns when it is Ready. One that has joined is made anew.
+
+        :raises LabError: it does not run, its name is a stand-in's, or it does not become Ready.
+        """
+        with self._lock:
+            if node.name in self.cluster.nodes:
+                raise ClusterError(f"{node.name} is the name of a stand-in here")
+            if not node.running():
+                raise ClusterError(f"node {node.name} does not run: lab.py up {node.name}")
+            self._leave(node.name)
+            self._tunnels[node.name] = Tunnel(node, self.cluster.port("api"))
+            found = RealNode(node, self.cluster)
+            try:
+                began = time.monotonic()
+                found.install()
+                put = time.monotonic() - began
+                say(f"node {found.name}: files after {put:.0f} s, Ready {found.start():.0f} s later")
+            except BaseException:
+                self._leave(node.name)
+                raise
+            return found
+
+    def _leave(self, name: str) -> None:
+        tunnel = self._tunnels.pop(name, None)
+        if tunnel:
+            tunnel.close()
+
+    def close(self) -> None:
+        """Takes the API server away from all of them."""
+        for name in list(self._tunnels):
+            self._leave(name)
+
+
 @contextmanager
 def real_node(node: Node, cluster: ControlPlane) -> Iterator[RealNode]:
     """A node of the lab as a node of the cluster for the length of a ``with`` block; it goes on running and loses the API server with it.
 
     :raises ClusterError: it does not become Ready.
     """
-    found = RealNode(node, cluster)
-    tunnel = Tunnel(node, cluster.port("api"))
+    joined = RealNodes(cluster)
     try:
-        began = time.monotonic()
-        found.install()
-        put = time.monotonic() - began
-        say(f"node {found.name}: files after {put:.0f} s, Ready {found.start():.0f} s later")
-        yield found
+        yield joined.join(node)
     finally:
-        tunnel.close()
+        joined.close()
