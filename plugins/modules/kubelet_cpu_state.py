@@ -41,6 +41,12 @@ options:
         nevertheless.
     type: bool
     default: false
+  foretell:
+    description:
+      - In check mode, say what would be removed once the node is drained and its kubelet stopped, as earlier tasks would have done by then in a run.
+        What forbids a removal now is not looked at.
+    type: bool
+    default: false
   root:
     description: Directory in which the machine's C(/) lies. Below another directory than V(/) nothing runs, so that nothing forbids a removal.
     type: path
@@ -48,7 +54,7 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Can run in check mode and return what would be removed; fails where a run would.
+    description: Can run in check mode and return what would be removed; fails where a run would now, unless O(foretell) is set.
   diff_mode:
     support: full
     description: Returns each file that goes, and its copy.
@@ -148,6 +154,7 @@ def main() -> None:
             "wanted": {"type": "dict"},
             "state": {"type": "str", "choices": ["read", "consistent"], "default": "read"},
             "force": {"type": "bool", "default": False},
+            "foretell": {"type": "bool", "default": False},
             "root": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
@@ -164,7 +171,8 @@ def main() -> None:
     result: Dict[str, Any] = {"changed": False, **found.result()}
     if module.params["state"] == "read":
         module.exit_json(**result)
-    refused = kubelet_cpu_state.refusal(sysroot, found, module.params["force"])
+    foretold = module.check_mode and module.params["foretell"]
+    refused = [] if foretold else kubelet_cpu_state.refusal(sysroot, found, module.params["force"])
     if refused:
         module.fail_json(msg="nothing was removed: " + "; ".join(refused), **result)
     try:

@@ -196,7 +196,7 @@ def results(hostvars: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, dict
         before = plain(variables.get("site_before") or {})
         result["before"] = before.get("drifting", result.get("drifting") or [])
         # How the node was disturbed is found before it is, and still to be said after the proof.
-        told = [finding for finding in before.get("findings") or [] if finding["id"].startswith("site.")]
+        told = [finding for finding in before.get("findings") or [] if finding["id"].startswith(("site.", "cluster."))]
         result["findings"] = [*(result.get("findings") or []), *(finding for finding in told if finding not in (result.get("findings") or []))]
         result["window"] = variables.get("site_window")
         result["failure"] = variables.get("site_failure")

@@ -11,7 +11,6 @@ from ansible_collections.inferops.locality.plugins.module_utils import findings 
 from ansible_collections.inferops.locality.plugins.plugin_utils import report
 
 _ALLOW_REBOOT = "set locality_reboot_ok: true where the node may be rebooted"
-_DRAIN_BY_HAND = "drain the node by hand and run with -e '{\"locality_kubeconfig\": null}'"
 
 
 def findings(  # noqa: PLR0913
@@ -22,21 +21,16 @@ def findings(  # noqa: PLR0913
     :param result: what the role observe found: ``plan``, ``drifting``.
     :param state: ``ansible_facts.locality_state``.
     :param layers: those that the run brings to their plan.
-    :param cluster: the node belongs to a cluster, whose API this version does not speak.
+    :param cluster: the node is taken out of its cluster before it is disturbed.
     """
     found = findings_m.Findings()
     entries = list(result.get("drifting") or [])
     _reboot(entries, result, state, reboot_ok, allow_no_fallback, found)
     disturbing = [entry["knob"] for entry in entries if entry["needs"] != "live"]
-    if disturbing and cluster:
-        found.error(
-            "site.cluster",
-            f"locality_kubeconfig is set, and {', '.join(disturbing)} cannot be mended without disturbing pods: this version neither locks, cordons nor drains",
-            _DRAIN_BY_HAND,
-        )
-    elif disturbing:
+    if disturbing and not cluster:
         found.note("site.no_cluster", "locality_kubeconfig is not set: the node is disturbed without lock, cordon and drain")
-    if "kubelet" in layers and any(entry["knob"].startswith("kubelet.") for entry in entries):
+    rebooted = any(entry["needs"] == "reboot" for entry in entries)
+    if "kubelet" in layers and not (cluster or rebooted) and any(entry["knob"].startswith("kubelet.") for entry in entries):
         _state_files(state, result.get("plan") or {}, "wanted: the knobs of its plan", found)
     return found.sorted()
 
@@ -45,6 +39,7 @@ def removal(state: Mapping[str, Any], *, reboot_required: bool, reboot_ok: bool,
     """Findings of a running node from which everything is to be taken off.
 
     :param reboot_required: boot arguments of ours are in force.
+    :param cluster: the node is taken out of its cluster before it is disturbed.
     """
     found = findings_m.Findings()
     if reboot_required and not reboot_ok:
@@ -52,13 +47,9 @@ def removal(state: Mapping[str, Any], *, reboot_required: bool, reboot_ok: bool,
             "boot.reboot_not_allowed", "boot arguments of this collection are in force, and only a reboot ends that",
             _ALLOW_REBOOT,
         )
-    if cluster and state.get("ours"):
-        found.error(
-            "site.cluster", "locality_kubeconfig is set: this version neither locks, cordons nor drains",
-            _DRAIN_BY_HAND,
-        )
     # Without our arguments the kubelet has its own defaults.
-    _state_files(state, {"knobs": {"kubelet.state_files": "consistent"}}, "wanted: {}", found)
+    if not (cluster or reboot_required):
+        _state_files(state, {"knobs": {"kubelet.state_files": "consistent"}}, "wanted: {}", found)
     return found.sorted()
 
 
@@ -86,12 +77,14 @@ def _reboot(
 
 
 def _state_files(state: Mapping[str, Any], plan: Mapping[str, Any], wanted: str, found: findings_m.Findings) -> None:
-    # Without "wanted" the module judges by RKE2's present configuration, with which the file fits, and leaves it.
+    """A node that was not drained has containers that the kubelet would move to other CPUs, if it starts without its file and no reboot ends them."""
     for item in report.stale_files(state, plan):
+        # Without "wanted" the module judges by RKE2's present configuration, with which the file fits, and leaves it.
         found.error(
             "site.state_files",
-            f"the kubelet would not start with {item['file']} ({item['reason']}), and this version does not remove it from a running node",
-            f"drain the node, stop RKE2, remove the file with the module kubelet_cpu_state ({wanted}, state: consistent), and run again before RKE2 starts",
+            f"the kubelet would not start with {item['file']} ({item['reason']}), which goes from a drained node only, and locality_kubeconfig is not set",
+            "set locality_kubeconfig; or drain the node, stop RKE2, remove the file with the module kubelet_cpu_state "
+            f"({wanted}, state: consistent), and run again before RKE2 starts",
         )
 
 

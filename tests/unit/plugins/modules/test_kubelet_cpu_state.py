@@ -156,6 +156,20 @@ def test_a_running_kubelet_forbids_it(live: Node, capsys: pytest.CaptureFixture[
         assert live.files() == before and result["remove"]
 
 
+def test_check_mode_foretells_what_goes_once_the_node_is_drained(live: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    live.put(CPU, PINNED)
+    live.put("/proc/712/comm", "kubelet\n")
+    live.container("4-7")
+    before = live.files()
+    given = {"state": "consistent", "wanted": {"kubelet.cpu_manager_policy": "none"}, "foretell": True, "_ansible_diff": True}
+    code, result = run(capsys, live, **given, _ansible_check_mode=True)
+    assert (code, result["changed"], [each["file"] for each in result["remove"]]) == (0, True, [CPU])
+    assert result["diff"][-1]["before_header"].startswith(f"{CPU} ") and live.files() == before
+    # It opens no way around a refusal.
+    code, result = run(capsys, live, **given)
+    assert code == 1 and "the kubelet runs (process 712)" in result["msg"] and live.files() == before
+
+
 def test_containers_with_cpus_of_their_own_forbid_it_unless_forced(live: Node, capsys: pytest.CaptureFixture[str]) -> None:
     live.put(CPU, PINNED)
     live.container("4-7")

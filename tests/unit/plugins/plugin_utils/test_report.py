@@ -145,11 +145,13 @@ def test_an_audit_says_why_a_node_was_not_reached() -> None:
 
 def test_how_a_node_was_disturbed_is_still_said_after_its_proof() -> None:
     note = {"id": "site.no_cluster", "severity": "note", "message": "without drain", "hint": ""}
+    held = {"id": "cluster.held", "severity": "warning", "message": "a budget", "hint": ""}
     old = {"id": "recipe.x", "severity": "warning", "message": "was repaired", "hint": ""}
+    before = {"drifting": [], "findings": [old, note, held]}
     found = report.results({"n": {
-        "observe_result": {"errors": [], "drifting": [], "findings": []}, "site_before": {"drifting": [], "findings": [old, note]}, "site_outcome": "written",
+        "observe_result": {"errors": [], "drifting": [], "findings": []}, "site_before": before, "site_outcome": "written",
     }}, ["n"])
-    assert found["n"]["findings"] == [note]
+    assert found["n"]["findings"] == [note, held]
 
 
 def test_a_node_without_a_plan_still_has_a_table() -> None:

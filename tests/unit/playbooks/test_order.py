@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""In which order site.yml takes its nodes: begun turns first, servers last, the others as the inventory has them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.inferops.locality.plugins.plugin_utils import paper
+from ansible_collections.inferops.locality.tests.unit import playing
+from ansible_collections.inferops.locality.tests.unit.fixtures import machines as fixtures
+
+UNIT, WANTS = "/usr/local/lib/systemd/system/rke2-{}.service", "/etc/systemd/system/multi-user.target.wants/rke2-{}.service"
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    small, node = fixtures.description("two-sockets"), paper.load(playing.DEMO / "nodes" / "cpu-snc2-cxl.yml")
+    found = {**small, **{key: node[key] for key in ("kernel", "dirs", "files", "links")}}
+    for name in ("server", "one", "begun", "two"):
+        files, links = dict(found["files"]), dict(found["links"])
+        if name == "server":
+            files[UNIT.format("server")] = files.pop(UNIT.format("agent"))
+            del links[WANTS.format("agent")]
+            links[WANTS.format("server")] = UNIT.format("server")
+        paper.build({**found, "files": files, "links": links}, tmp_path / name)
+    # The mark is what an API server says, and these nodes have none.
+    return playing.write_inventory(
+        tmp_path / "inventory", {name: tmp_path / name for name in ("server", "one", "begun", "two")}, {},
+        {"begun": {"node_maintenance_mark": {"run": "anna@control/1"}}},
+    )
+
+
+def test_begun_turns_come_first_and_servers_last(inventory: Path) -> None:
+    run = playing.play("site", "--tags", "kubelet", inventory=inventory)
+    assert run.rc == 0, run.out
+    order = re.findall(r"TASK \[Note that the node is begun\] \*+\nok: \[(\w+)\]", run.out)
+    assert order == ["begun", "one", "two", "server"]
+    # In sync, and brought to its end all the same.
+    again = playing.play("site", "--tags", "kubelet", inventory=inventory)
+    assert re.findall(r"TASK \[Note that the node is begun\] \*+\nok: \[(\w+)\]", again.out) == ["begun"]
+    assert {host: counts["changed"] for host, counts in again.recap.items()} == dict.fromkeys(("server", "one", "begun", "two"), 0)
