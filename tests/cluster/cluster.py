@@ -77,7 +77,7 @@ def _requests(cluster: ControlPlane, real: RealNodes) -> control.Requests:
 
 def _serve(options: argparse.Namespace) -> int:
     """The process of a cluster: its programs are tied to it."""
-    with control_plane(node_grace=options.node_grace) as cluster, closing(RealNodes(cluster)) as real:
+    with control_plane(node_grace=options.node_grace, audit=options.audit) as cluster, closing(RealNodes(cluster)) as real:
         for name in options.nodes:
             cluster.nodes.add(name)
         cluster.requests.update(_requests(cluster, real))
@@ -104,6 +104,7 @@ def _up(options: argparse.Namespace) -> int:
     log = binaries.cache() / "logs" / f"cluster-{options.name}.log"
     log.unlink(missing_ok=True)
     argv = [sys.executable, str(Path(__file__).resolve()), "serve", options.name, "--node-grace", str(options.node_grace), "--nodes", *options.nodes]
+    argv += ["--audit", str(options.audit.absolute())] if options.audit else []
     started = process.start(argv, log, tied=False)
     began = process.start_time(started.pid) or 0
     deadline = time.monotonic() + START_SECONDS + 60
@@ -197,6 +198,7 @@ def parser() -> argparse.ArgumentParser:
         made = command(name, function, text)
         made.add_argument("--nodes", nargs="*", default=[], metavar="NODE", help="stand-ins for these nodes")
         made.add_argument("--node-grace", type=int, default=50, metavar="SECONDS", help="without a heartbeat until a node is unknown (default %(default)s)")
+        made.add_argument("--audit", type=Path, metavar="FILE", help="have evictions, and what the account of docs/rbac.yaml asks for, written there")
     made = command("kubectl", _kubectl, "kubectl as the administrator: kubectl CLUSTER -- get pods")
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="ARGUMENT")
     made = command("node", _node, "tell a node's stand-in something; CLUSTER may be the path of a cluster's control socket")

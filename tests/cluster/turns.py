@@ -26,18 +26,6 @@ RBAC = TOP / "docs" / "rbac.yaml"
 MARK = "locality.inferops.io/cordoned-by"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 PATIENCE = 90.0
-# The API server writes down who asked for what: a witness that knows nothing of the code under test.
-_POLICY = """
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-  - level: Request
-    resources: [{group: "", resources: [pods/eviction]}]
-  - level: Metadata
-    users: [system:serviceaccount:kube-system:inferops-locality]
-  - level: None
-"""
 
 
 def until(what: str, reached: Callable[[], Any], patience: float = PATIENCE) -> Any:
@@ -200,10 +188,8 @@ class Cluster:
 def turn_cluster(*nodes: str) -> Iterator[Cluster]:
     """A control plane with nodes of eight GPUs and an audit log."""
     with tempfile.TemporaryDirectory(prefix="locality-turn-") as folder:
-        policy, audit = Path(folder) / "policy.yaml", Path(folder) / "audit.log"
-        policy.write_text(_POLICY, encoding="utf-8")
-        arguments = {"kube-apiserver": [f"--audit-policy-file={policy}", f"--audit-log-path={audit}", "--audit-log-mode=blocking-strict"]}
-        with control_plane(node_grace=10, arguments=arguments) as plane:
+        audit = Path(folder) / "audit.log"
+        with control_plane(node_grace=10, audit=audit) as plane:
             for name in nodes:
                 plane.nodes.add(name, capacity={"nvidia.com/gpu": "8"})
             yield Cluster(plane, audit)

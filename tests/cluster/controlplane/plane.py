@@ -37,6 +37,19 @@ CONTROLLERS = (
     "device-taint-eviction-controller",
 )
 
+# The API server writes down who asked for what: a witness that knows nothing of the code under test.
+_AUDIT = """
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Request
+    resources: [{group: "", resources: [pods/eviction]}]
+  - level: Metadata
+    users: [system:serviceaccount:kube-system:inferops-locality]
+  - level: None
+"""
+
 
 class ReservedPort:
     """A TCP port of the loopback address that stays ours until the object is closed.
@@ -90,7 +103,7 @@ class ControlPlane:
         started = process.start([str(self.programs[name]), *arguments], self.logs / f"{name}.log", tied=True)
         self._processes[name] = (started, process.start_time(started.pid) or 0)
 
-    def start(self, controllers: bool, scheduler: bool, node_grace: int, arguments: Mapping[str, Sequence[str]]) -> None:
+    def start(self, controllers: bool, scheduler: bool, node_grace: int, arguments: Mapping[str, Sequence[str]], audit: Optional[Path]) -> None:
         """Starts the programs and waits until they serve; :func:`control_plane` says what the parameters are.
 
         :raises ClusterError: one ended, or did not become ready in time; with its log's last lines.
@@ -105,6 +118,11 @@ class ControlPlane:
         serving = self.authority.server("kube-apiserver", ["IP:127.0.0.1", "IP:10.43.0.1", "DNS:localhost", "DNS:kubernetes.default.svc"])
         accounts = self.authority.signing_key("service-accounts")
         kubelet = self.authority.client("kubelet-client", "kube-apiserver", ["system:masters"])
+        audited: List[str] = []
+        if audit:
+            policy = self.folder / "audit.yaml"
+            policy.write_text(_AUDIT, encoding="utf-8")
+            audited = [f"--audit-policy-file={policy}", f"--audit-log-path={audit}", "--audit-log-mode=blocking-strict"]
         self._start("kube-apiserver", [
             f"--etcd-servers={etcd}", "--bind-address=127.0.0.1", f"--secure-port={self.port('api')}", "--permit-port-sharing",
             f"--tls-cert-file={serving.certificate}", f"--tls-private-key-file={serving.key}", f"--client-ca-file={self.authority.pair.certificate}",
@@ -115,7 +133,7 @@ class ControlPlane:
             # Endpoints must not be loopback addresses, and nobody here reaches the API server through its service.
             "--endpoint-reconciler-type=none", "--profiling=false",
             # Without the controller that makes each namespace's account no pod could be made.
-            *([] if controllers else ["--disable-admission-plugins=ServiceAccount"]), *arguments.get("kube-apiserver", ()),
+            *([] if controllers else ["--disable-admission-plugins=ServiceAccount"]), *audited, *arguments.get("kube-apiserver", ()),
         ])
         self._until("the API server is ready", self._serves)
         if controllers:
@@ -280,6 +298,7 @@ def _fresh_logs() -> Path:
 @contextmanager
 def control_plane(
     controllers: bool = True, scheduler: bool = True, node_grace: int = 50, arguments: Optional[Mapping[str, Sequence[str]]] = None,
+    audit: Optional[Path] = None,
 ) -> Iterator[ControlPlane]:
     """A control plane for the length of a ``with`` block. It ends with it, and with the calling thread, even if the process is killed.
 
@@ -287,6 +306,7 @@ def control_plane(
     :param scheduler: run the scheduler; without it pods need a ``nodeName``.
     :param node_grace: seconds without a heartbeat after which the controller manager calls a node's state unknown. 50 is Kubernetes' default.
     :param arguments: further arguments of a program, by its name.
+    :param audit: file to which the API server writes evictions and what the account of docs/rbac.yaml asks for, an event a line.
     :raises ClusterError: a program is missing or did not start.
     """
     if shutil.which("setpriv") is None:
@@ -302,6 +322,6 @@ def control_plane(
         last.callback(process.remove_tree, folder)
         cluster = ControlPlane(folder, _fresh_logs(), programs)
         last.callback(cluster.stop)
-        cluster.start(controllers, scheduler, node_grace, arguments or {})
+        cluster.start(controllers, scheduler, node_grace, arguments or {}, audit)
         say(f"{cluster.server} ready after {time.monotonic() - began:.1f} s, logs in {cluster.logs}")
         yield cluster
