@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.inferops.locality.plugins.module_utils import findings, plan
-from ansible_collections.inferops.locality.plugins.plugin_utils import runtime
+from ansible_collections.inferops.locality.plugins.plugin_utils import record, runtime
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 # Of the mappings only the presence is checked here: what is wrong in them the logic says better.
@@ -19,6 +19,7 @@ ARGUMENTS = {
     "platform": {"type": "raw", "required": True},
     "policy": {"type": "raw", "default": {}},
     "chassis": {"type": "raw"},
+    "record": {"type": "path"},
     "fail": {"type": "bool", "default": True},
 }
 
@@ -38,11 +39,18 @@ class ActionModule(ActionBase):
         arguments = plain(arguments)
         host = str((task_vars or {}).get("inventory_hostname", "this host"))
         result["changed"] = False
+        recorded: Dict[str, Any] = {}
         try:
+            if arguments["record"]:
+                recorded = record.load(arguments["record"], host)
+                arguments.update(policy=recorded["policy"], chassis=recorded["chassis_expected"])
             made = plan.make_plan(arguments["topology"], arguments["platform"], arguments["policy"], arguments["chassis"], runtime.version())
-        except plan.PlanError as error:
+        except (plan.PlanError, record.RecordError) as error:
             result.update(failed=True, msg=f"{host}: cannot be planned: {error}")
             return result
+        if recorded:
+            made["findings"] += record.differences(made, recorded["plan"])
+        result.update(policy=arguments["policy"], chassis=arguments["chassis"])
         result["plan"] = made
         errors = findings.errors(made["findings"])
         if errors and arguments["fail"]:

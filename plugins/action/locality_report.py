@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
+import socket
 import tempfile
+from datetime import datetime, timezone
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.inferops.locality.plugins.plugin_utils import report
+from ansible_collections.inferops.locality.plugins.plugin_utils import record, report, runtime
 
 display = Display()
 
@@ -33,6 +36,7 @@ class ActionModule(ActionBase):
             "results": {"type": "dict", "required": True},
             "style": {"type": "str", "choices": list(report.STYLES), "default": "table"},
             "record": {"type": "path"},
+            "started": {"type": "str"},
         })
         lines = report.lines(args["results"], args["style"])
         summary = report.summary(args["results"])
@@ -43,8 +47,24 @@ class ActionModule(ActionBase):
             result["record"] = args["record"]
             result["changed"] = True
             if not self._task.check_mode:
-                _write(args["record"], json.dumps(summary, indent=1, sort_keys=True) + "\n")
+                _record(args["record"], args["started"], args["results"], summary)
         return result
+
+
+def _record(path: str, started: str | None, results: dict[str, Any], summary: dict[str, Any]) -> None:
+    """Write the run, and below the same folder each host of it."""
+    folder, name = os.path.split(path)
+    run = {
+        "run": os.path.splitext(name)[0], "by": f"{os.environ.get('SUDO_USER') or getpass.getuser()}@{socket.gethostname()}", "started": started,
+        "ended": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "collection": runtime.version(),
+    }
+    for host, result in results.items():
+        _write(os.path.join(folder, host, name), _json(record.host_record(host, result, run)))
+    _write(path, _json({**run, **summary}))
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
 def _write(path: str, text: str) -> None:

@@ -61,6 +61,10 @@ def locality_rollout(  # noqa: PLR0913
     )
 
 
+def locality_cost(entries: Any) -> Any:
+    return report.cost_line(plain(entries))
+
+
 def locality_removal(state: Any, reboot_required: Any, reboot_ok: Any = False, cluster: Any = False) -> Any:
     return rollout.removal(
         plain(_mapping(state, "locality_removal")), reboot_required=boolean(reboot_required), reboot_ok=boolean(reboot_ok), cluster=boolean(cluster),
@@ -72,6 +76,7 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
+            "locality_cost": locality_cost,
             "locality_drifting": locality_drifting,
             "locality_errors": locality_errors,
             "locality_layers": locality_layers,

@@ -46,6 +46,11 @@ options:
       - What the hardware must look like; every difference is an error finding with what was found and what is wanted.
       - The inventory calls it C(locality_chassis). Without it nothing is expected.
     type: raw
+  record:
+    description:
+      - A record that a run left of this host on the controller. Its policy and chassis are taken instead of O(policy) and O(chassis).
+      - A plan that is not the recorded one, since hardware, software or this collection have changed, is an error finding that names the knobs.
+    type: path
   fail:
     description: Whether error findings fail the task, all of them shown together.
     type: bool

@@ -28,8 +28,13 @@ options:
     choices: [table, audit, plan]
     default: table
   record:
-    description: Write the summary to this file of the controller as JSON.
+    description:
+      - Write the summary to this file of the controller as JSON, and what is known of each host to a file of the same name in a folder of the host's name
+        beside it.
     type: path
+  started:
+    description: When the run began, for the record.
+    type: str
 attributes:
   check_mode:
     support: full

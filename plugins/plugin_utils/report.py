@@ -176,6 +176,11 @@ def cost(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     return result
 
 
+def cost_line(entries: Iterable[Mapping[str, Any]]) -> str:
+    """The same in one line."""
+    return "; ".join(f"{need}: {', '.join(names)}" for need, names in cost(entries).items())
+
+
 def results(hostvars: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, dict[str, Any]]:
     """The results of the hosts that the run asked, with the outcome of each; a host that left none was not reached."""
     hosts = list(hosts)
@@ -326,31 +331,34 @@ def lines(found: Mapping[str, Mapping[str, Any]], style: str) -> list[str]:
     return [*result, "", count_line(found, style)]
 
 
+def host_summary(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A host for programs."""
+    plan = item.get("plan") or {}
+    return {
+        "outcome": item["outcome"],
+        "chassis": item.get("chassis"),
+        "root": item.get("root"),
+        "plan_version": plan.get("version"),
+        "housekeeping_cpus": plan.get("housekeeping_cpus"),
+        "isolated_cpus": plan.get("isolated_cpus"),
+        "capacity": plan.get("capacity"),
+        "drift_before": item["before"],
+        "drift": item.get("drifting") or [],
+        "reported": reported(item.get("drift") or {}),
+        "errors": item.get("errors") or [],
+        "findings": item.get("findings") or [],
+        "window": item.get("window"),
+        "failure": item.get("failure"),
+    }
+
+
 def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The run for programs: by host its outcome, the drift before and now, its findings and capacity."""
-    hosts = {}
-    for host, item in found.items():
-        plan = item.get("plan") or {}
-        hosts[host] = {
-            "outcome": item["outcome"],
-            "chassis": item.get("chassis"),
-            "root": item.get("root"),
-            "plan_version": plan.get("version"),
-            "housekeeping_cpus": plan.get("housekeeping_cpus"),
-            "isolated_cpus": plan.get("isolated_cpus"),
-            "capacity": plan.get("capacity"),
-            "drift_before": item["before"],
-            "drift": item.get("drifting") or [],
-            "reported": reported(item.get("drift") or {}),
-            "errors": item.get("errors") or [],
-            "findings": item.get("findings") or [],
-            "window": item.get("window"),
-            "failure": item.get("failure"),
-        }
+    hosts = {host: host_summary(item) for host, item in found.items()}
     return {"counts": {outcome: sum(1 for item in found.values() if item["outcome"] == outcome) for outcome in OUTCOMES}, "hosts": hosts}
 
 
 __all__ = (
-    "LAYERS", "OUTCOMES", "STYLES", "audit_lines", "cost", "count_line", "drift_line", "drift_names", "drifting", "errors", "finding_line", "layers", "lines",
-    "node_lines", "proof", "refusal", "reported", "reported_line", "results", "shown", "stale_files", "summary",
+    "LAYERS", "OUTCOMES", "STYLES", "audit_lines", "cost", "cost_line", "count_line", "drift_line", "drift_names", "drifting", "errors", "finding_line",
+    "host_summary", "layers", "lines", "node_lines", "proof", "refusal", "reported", "reported_line", "results", "shown", "stale_files", "summary",
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from dataclasses import dataclass
@@ -86,11 +87,45 @@ def test_a_second_removal_changes_nothing(story: Story) -> None:
     assert "1 node: 1 has nothing of this collection" in story.second.out
 
 
-@pytest.mark.parametrize("arguments, text", [((), "record is not set"), (("-e", "record=2026.json"), "found record='2026.json', wanted record=none")])
-def test_what_this_version_cannot_go_back_to_is_refused(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+@pytest.mark.parametrize("arguments, text", [
+    ((), "record is not set, wanted record=none"), (("-e", "record=2026.json"), "found record=2026.json, but locality_records_dir is not set"),
+])
+def test_what_nobody_can_go_back_to_is_refused(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
     (tmp_path / "node").mkdir()
     run = playing.play("rollback", *arguments, inventory=playing.write_inventory(tmp_path / "inventory", {"node": tmp_path / "node"}, {}))
     assert run.rc != 0 and "rollback.record: " in run.out and text in run.text
+
+
+def test_a_run_is_gone_back_to_by_its_record(tmp_path: Path) -> None:
+    """A policy, then another one, then the first one's record: the same files as after the first run; and what is no longer possible is refused."""
+    root, records = tmp_path / "node", tmp_path / "records"
+    paper.build(_description(), root)
+    variables = {"locality_records_dir": str(records)}
+    inventory = playing.write_inventory(tmp_path / "inventory", {"node": root}, variables)
+    host = ("--tags", "host")
+    assert playing.play("site", *host, inventory=inventory).rc == 0
+    first = playing.contents(root)
+    name = next(records.glob("site-*.json")).stem
+    kept = json.loads((records / "node" / f"{name}.json").read_text(encoding="utf-8"))
+    assert (kept["run"], kept["host"], kept["outcome"], kept["drift"]) == (name, "node", "written", []) and kept["drift_before"] and "@" in kept["by"]
+    other = playing.write_inventory(tmp_path / "other", {"node": root}, {**variables, "locality_policy": {"host": {"swappiness": 7}}})
+    assert playing.play("site", *host, inventory=other).rc == 0
+    changed = playing.contents(root)
+    assert changed != first
+    check = playing.play("rollback", "-e", f"record={name}", *host, "--check", "--diff", inventory=other)
+    assert check.rc == 0 and "+vm.swappiness" in check.out and playing.contents(root) == changed
+    back = playing.play("rollback", "-e", f"record={name}.json", *host, inventory=other)
+    assert back.rc == 0 and "node 1 of 1: node (chassis_test) live: vm.swappiness; no maintenance windows are set" in " ".join(back.out.split()), back.text
+    assert playing.contents(root) == first
+    assert re.search(r"PLAY \[Take everything off\] \*+\nskipping: no hosts matched", back.out)
+    # The policy of then with a plan that it does not give today.
+    kept["plan"]["knobs"]["vm.swappiness"] = 3
+    (records / "node" / "changed.json").write_text(json.dumps(kept), encoding="utf-8")
+    refused = playing.play("rollback", "-e", "record=changed", *host, inventory=other)
+    assert refused.rc != 0 and "record.differs: the recorded policy gives another plan today: vm.swappiness: recorded 3, now" in refused.out
+    absent = playing.play("rollback", "-e", "record=site-1", *host, inventory=other)
+    assert absent.rc != 0 and f"there is no record {records}/node/site-1.json; there are " in absent.out
+    assert playing.contents(root) == first
 
 
 def test_it_goes_on_where_a_run_died(tmp_path: Path) -> None:

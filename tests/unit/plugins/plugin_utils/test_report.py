@@ -192,3 +192,9 @@ def test_planned_queues_are_shown_by_their_number() -> None:
     assert lines[3:5] == ["  queues          2: 0000:01:00.0, 0000:82:00.0", "                  4: 0000:81:00.0"]
     plan["knobs"] = {}
     assert not any("queues" in line for line in report.node_lines("a", {"outcome": "in_sync", "plan": plan, "before": [], "topology_differences": []}))
+
+
+def test_what_it_costs_is_one_line_dearest_first() -> None:
+    entries = [{"knob": "vm.swappiness", "needs": "live"}, {"knob": "kernel.hugepages", "needs": "reboot"}, {"knob": "vm.thp", "needs": "live"}]
+    assert report.cost_line(entries) == "reboot: kernel.hugepages; live: vm.swappiness, vm.thp"
+    assert report.cost_line([]) == ""
