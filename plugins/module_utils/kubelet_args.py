@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist, quantity
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
 from ansible_collections.inferops.locality.plugins.module_utils.kubelet_state import DEFAULT_ROOT_DIR
-from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config, split_argument
+from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import KUBELET_FLAGS, Rke2Config, split_argument
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import Setting, unit_setting
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
@@ -46,6 +46,16 @@ FIELDS: Mapping[str, str] = {
     "kubeReserved": "kubelet.kube_reserved",
     "evictionHard": "kubelet.eviction_hard",
 }
+# Flags that the kubelet has beside those of KUBELET_FLAGS, whose values stay on the node.
+_OTHER_FLAGS = frozenset("""
+application-metrics-count-limit authentication-token-webhook authentication-token-webhook-cache-ttl authorization-webhook-cache-authorized-ttl
+authorization-webhook-cache-unauthorized-ttl boot-id-file bootstrap-kubeconfig cert-dir container-hints containerd containerd-namespace enable-load-reader
+event-storage-age-limit event-storage-event-limit exit-on-lock-contention experimental-mounter-path fail-cgroupv1 global-housekeeping-interval
+http-check-frequency image-credential-provider-bin-dir image-credential-provider-config kernel-memcg-notification kube-api-content-type kubeconfig lock-file
+log-cadvisor-usage log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream machine-id-file manifest-url
+manifest-url-header provider-id qos-reserved runonce storage-driver-buffer-duration storage-driver-db storage-driver-host storage-driver-password
+storage-driver-secure storage-driver-table storage-driver-user tls-cert-file tls-private-key-file
+""".split())
 # Written by RKE2 itself at each start.
 _RKE2_DEFAULTS = "00-rke2-defaults.conf"
 
@@ -182,6 +192,23 @@ def minor(text: Optional[str]) -> Optional[int]:
     return int(match.group(1)) if match else None
 
 
+def gates(config: Rke2Config) -> Optional[Dict[str, bool]]:
+    """Feature gates that RKE2's files set for the kubelet; None where they cannot be told."""
+    found: Dict[str, bool] = {}
+    for arg in config.kubelet_args:
+        for part in arg.value.split(",") if arg.flag == "feature-gates" else ():
+            name, equals, value = part.partition("=")
+            if not equals:
+                return None
+            found[name.strip()] = value.strip() in ("1", "t", "T", "true", "TRUE", "True")
+    return found if config.complete else None
+
+
+def unknown_flags(config: Rke2Config) -> List[str]:
+    """Arguments of RKE2's files for the kubelet of which is not known whether it has them; with one that it has not it does not start."""
+    return sorted({arg.flag for arg in config.kubelet_args} - KUBELET_FLAGS - _OTHER_FLAGS)
+
+
 def configured(sysroot: SysRoot, config: Rke2Config) -> Tuple[Optional[Dict[str, Any]], str]:
     """Knobs of the kubelet that RKE2 would start now, or None and the reason where they cannot be told."""
     if not config.complete:
@@ -197,6 +224,6 @@ def configured(sysroot: SysRoot, config: Rke2Config) -> Tuple[Optional[Dict[str,
 
 
 __all__ = (
-    "DEFAULT_DATA_DIR", "FIELDS", "FLAGS", "configured", "data_dir", "file_settings", "minor", "root_dir", "unit_settings", "values",
+    "DEFAULT_DATA_DIR", "FIELDS", "FLAGS", "configured", "data_dir", "file_settings", "gates", "minor", "root_dir", "unit_settings", "unknown_flags", "values",
     "version",
 )

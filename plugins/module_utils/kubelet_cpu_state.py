@@ -59,11 +59,14 @@ def look(sysroot: SysRoot, root_dir: Optional[str] = None, wanted: Optional[Mapp
     reason = ""
     if wanted is None:
         wanted, reason = kubelet_args.configured(sysroot, config)
-    machine = kubelet_predict.read_machine(sysroot, kubelet_args.minor(kubelet_args.version(sysroot, config)))
-    files = kubelet_predict.read_files(sysroot, root_dir or kubelet_args.root_dir(config))
+    minor = kubelet_args.minor(kubelet_args.version(sysroot, config))
+    machine = kubelet_predict.read_machine(sysroot, minor, kubelet_args.gates(config))
+    files = kubelet_predict.read_files(sysroot, root_dir or kubelet_args.root_dir(config), minor)
     prediction = kubelet_predict.predict(files, wanted, machine)
     if reason:
         prediction.untold.append(f"{reason}: only the files themselves are judged")
+    for flag in kubelet_args.unknown_flags(config):
+        prediction.untold.append(f"kubelet-arg: whether the kubelet has the argument --{flag} cannot be told")
     alive = kubelet_live.containers(sysroot)
     containers = kubelet_live.living(files["cpu"], alive or [])
     if alive is None:

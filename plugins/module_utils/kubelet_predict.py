@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist, kubelet_state, quantity
@@ -28,18 +29,33 @@ POLICY_KNOBS: Mapping[str, str] = {"cpu": "kubelet.cpu_manager_policy", "memory"
 _DEFAULTS: Mapping[str, str] = {"cpu": "none", "memory": "None"}
 _POLICIES: Mapping[str, Tuple[str, str]] = {"cpu": ("none", "static"), "memory": ("None", "Static")}
 STRICT = "strict-cpu-reservation"
-CPU_OPTIONS = ("align-by-socket", "distribute-cpus-across-cores", "distribute-cpus-across-numa", "full-pcpus-only", "prefer-align-cpus-by-uncorecache", STRICT)
+# Minor versions of Kubernetes that an option came with, that it needs no gate for alpha options from, and none for beta options from; None not yet.
+_MATURITY: Mapping[str, Tuple[int, Optional[int], Optional[int]]] = {
+    "align-by-socket": (25, None, None),
+    "distribute-cpus-across-cores": (31, None, None),
+    "distribute-cpus-across-numa": (23, 33, None),
+    "full-pcpus-only": (22, 23, 33),
+    "prefer-align-cpus-by-uncorecache": (32, 34, 36),
+    STRICT: (32, 33, 35),
+}
+CPU_OPTIONS = tuple(_MATURITY)
+_ALPHA_GATE, _BETA_GATE = "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions"
 # pkg/kubelet/cm/cpumanager/policy_options.go and policy_static.go: these refuse each other.
 _EXCLUSIVE = (
     ("full-pcpus-only", "distribute-cpus-across-cores"), ("distribute-cpus-across-numa", "distribute-cpus-across-cores"),
     ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores"), ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"),
 )
-# Minor version of Kubernetes that an option came with; the others are older than any here.
-_SINCE: Mapping[str, int] = {"distribute-cpus-across-cores": 31, "prefer-align-cpus-by-uncorecache": 32, STRICT: 32}
 # Of the topology manager (pkg/kubelet/cm/topologymanager/policy_options.go).
 TOPOLOGY_OPTIONS = ("max-allowable-numa-nodes", "prefer-closest-numa-nodes")
 # What kube-reserved and system-reserved may hold.
 _RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
+# What eviction-hard may name (pkg/kubelet/eviction/helpers.go).
+_SIGNALS = ("memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
+            "containerfs.available", "containerfs.inodesFree", "pid.available")
+# A quantity of any resource, signs and fractions too (apimachinery, resource.ParseQuantity).
+_QUANTITY = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?")
+# Feature gates of these managers that are no more, and the minor version that does not know them: a kubelet that is given one does not start.
+_GATES_GONE: Mapping[str, int] = {"CPUManager": 33, "MemoryManager": 36, "TopologyManager": 30}
 # Go's strconv.ParseBool.
 _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 # Without max-allowable-numa-nodes the topology manager takes this many.
@@ -58,17 +74,19 @@ class Machine:
     """What the kubelet finds at its start.
 
     :ivar online: CPUs; None unknown. :ivar numa_nodes: NUMA node to resource (``memory``, ``hugepages-2Mi``, …) to bytes; None unknown.
-    :ivar minor: minor version of its Kubernetes; None unknown.
+    :ivar minor: minor version of its Kubernetes; None unknown. :ivar gates: feature gates that its arguments set; None unknown.
     """
 
     online: Optional[CpuSet] = None
     numa_nodes: Optional[Dict[int, Dict[str, int]]] = None
     minor: Optional[int] = None
+    gates: Optional[Mapping[str, bool]] = None
 
     def to_facts(self) -> Dict[str, Any]:
         """JSON of it, but for the version, which is a fact of the platform."""
         nodes = None if self.numa_nodes is None else {str(node): dict(sizes) for node, sizes in self.numa_nodes.items()}
-        return {"online": None if self.online is None else cpulist.to_list(self.online), "numa_nodes": nodes}
+        gates = None if self.gates is None else dict(self.gates)
+        return {"online": None if self.online is None else cpulist.to_list(self.online), "numa_nodes": nodes, "gates": gates}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any], minor: Optional[int] = None) -> Machine:
@@ -78,10 +96,11 @@ class Machine:
             None if online is None else cpulist.from_list(online),
             None if nodes is None else {int(node): {str(name): int(size) for name, size in sizes.items()} for node, sizes in nodes.items()},
             minor,
+            facts.get("gates"),
         )
 
 
-def read_machine(sysroot: SysRoot, minor: Optional[int] = None) -> Machine:
+def read_machine(sysroot: SysRoot, minor: Optional[int] = None, gates: Optional[Mapping[str, bool]] = None) -> Machine:
     """The machine as the kubelet's cAdvisor reads it: online CPUs, MemTotal and huge pages of each NUMA node, those without CPUs among them."""
     base = "/sys/devices/system/node"
     nodes: Optional[Dict[int, Dict[str, int]]] = {}
@@ -98,7 +117,7 @@ def read_machine(sysroot: SysRoot, minor: Optional[int] = None) -> Machine:
             count = sysroot.integer(f"{base}/{name}/hugepages/{pages}/nr_hugepages") if size else None
             if size and count is not None:
                 sizes[f"hugepages-{quantity.page_from_kib(int(size.group(1)))}"] = int(size.group(1)) * 1024 * count
-    return Machine(sysroot.cpu_list("/sys/devices/system/cpu/online"), nodes or None, minor)
+    return Machine(sysroot.cpu_list("/sys/devices/system/cpu/online"), nodes or None, minor, gates)
 
 
 # -- the files
@@ -141,15 +160,15 @@ class Checkpoint:
 _UNREADABLE = "cannot be read"
 
 
-def read_files(sysroot: SysRoot, root_dir: str = kubelet_state.DEFAULT_ROOT_DIR) -> Dict[str, Checkpoint]:
+def read_files(sysroot: SysRoot, root_dir: str = kubelet_state.DEFAULT_ROOT_DIR, minor: Optional[int] = None) -> Dict[str, Checkpoint]:
     """Both checkpoints, as ``cpu`` and ``memory``. Never raises for what is in them; a symbolic link is followed, as the kubelet does.
 
-    :param root_dir: the kubelet's ``--root-dir``.
+    :param root_dir: the kubelet's ``--root-dir``. :param minor: minor version of its Kubernetes; None unknown.
     """
-    return {name: _read(sysroot, name, f"{root_dir.rstrip('/')}/{file}") for name, file in FILES.items()}
+    return {name: _read(sysroot, name, f"{root_dir.rstrip('/')}/{file}", minor) for name, file in FILES.items()}
 
 
-def _read(sysroot: SysRoot, name: str, path: str) -> Checkpoint:
+def _read(sysroot: SysRoot, name: str, path: str, minor: Optional[int]) -> Checkpoint:
     data = sysroot.data(path, kubelet_state.MAX_BYTES)
     if data is None:
         # A folder that may not be entered hides whether there is a file; a link out of the root, where there is one.
@@ -157,7 +176,7 @@ def _read(sysroot: SysRoot, name: str, path: str) -> Checkpoint:
         return Checkpoint(path, True, None, _UNREADABLE, True) if hidden or sysroot.exists(path) else Checkpoint(path)
     try:
         text = data.decode("utf-8")
-        return Checkpoint(path, True, kubelet_state.decode_cpu(text) if name == "cpu" else kubelet_state.decode_memory(text), data=data)
+        return Checkpoint(path, True, kubelet_state.decode_cpu(text, minor) if name == "cpu" else kubelet_state.decode_memory(text, minor), data=data)
     except UnicodeDecodeError:
         return Checkpoint(path, True, None, "is not UTF-8 text", data=data)
     except StateError as error:
@@ -311,14 +330,15 @@ def _options(wanted: Mapping[str, Any]) -> Dict[str, str]:
 
 
 def _cpu(state: CpuState, wanted: Optional[Mapping[str, Any]], machine: Machine, refused: List[str], doubts: List[str]) -> None:
-    _cpu_form(state, machine.minor, refused, doubts)
+    _cpu_form(state, machine, refused, doubts)
     if refused or wanted is None or not _same_policy("cpu", state, wanted, refused) or state.policy != "static":
         return
     given = [(f"container {name}" + (f" of pod {pod}" if pod else ""), cpus) for pod, containers in state.entries.items() for name, cpus in containers.items()]
     given += [(f"pod {pod}", cpus) for pod, cpus in state.pods.items()]
     strict = _options(wanted).get(STRICT) in _TRUE
     if not state.default:
-        if given:
+        # A pod without containers counts too.
+        if state.entries:
             # Under strict reservation this is the file of a node whose pods have all CPUs there are.
             why = f", which {STRICT} leads to when pods have all other CPUs" if strict else ""
             refused.append(f"the default CPU set is empty, but there are entries{why}")
@@ -357,19 +377,24 @@ def _cpu(state: CpuState, wanted: Optional[Mapping[str, Any]], machine: Machine,
         refused.append("does not fit the online CPUs: " + ", ".join(parts))
 
 
-def _cpu_form(state: CpuState, minor: Optional[int], refused: List[str], doubts: List[str]) -> None:
+def _cpu_form(state: CpuState, machine: Machine, refused: List[str], doubts: List[str]) -> None:
     """Whether this kubelet reads the form (state_checkpoint.go; PR 137751, PR 139102)."""
-    if state.form == "v1" and minor is not None and minor >= _COMPATIBLE:
+    if state.form == "v1" and machine.minor is not None and machine.minor >= _COMPATIBLE:
         refused.append(f"is of form v1, which Kubernetes 1.{_COMPATIBLE} and later do not read")
+    elif state.form == "v1" and state.entries:
+        doubts.append("is of form v1, whose containers the kubelet has to find by their ids")
     elif state.form == "v3":
-        _pod_level("v3", minor, refused, doubts)
-    elif state.form == "v4" and state.pods and (minor is None or minor < _COMPATIBLE):
+        _pod_level("v3", machine, refused, doubts)
+    elif state.form == "v4" and state.pods and machine.minor is None:
         doubts.append(f"is of form v4 with CPUs of whole pods, of which Kubernetes before 1.{_COMPATIBLE} reads a part")
 
 
-def _pod_level(form: str, minor: Optional[int], refused: List[str], doubts: List[str]) -> None:
-    if minor is not None and minor < _POD_LEVEL:
-        refused.append(f"is of form {form}, which Kubernetes 1.{minor} does not read (only 1.{_POD_LEVEL} and later with the feature gate {_GATE} do)")
+def _pod_level(form: str, machine: Machine, refused: List[str], doubts: List[str]) -> None:
+    if machine.minor is not None and machine.minor < _POD_LEVEL:
+        refused.append(f"is of form {form}, which Kubernetes 1.{machine.minor} does not read (only 1.{_POD_LEVEL} and later with the feature gate {_GATE} do)")
+    elif machine.minor == _POD_LEVEL and machine.gates is not None:
+        if not machine.gates.get(_GATE):
+            refused.append(f"is of form {form}, which a kubelet without the feature gate {_GATE} does not read")
     else:
         doubts.append(f"is of form {form}, which only a kubelet with the feature gate {_GATE} reads")
 
@@ -379,8 +404,8 @@ def _pod_level(form: str, minor: Optional[int], refused: List[str], doubts: List
 
 def _memory(state: MemoryState, wanted: Optional[Mapping[str, Any]], machine: Machine, refused: List[str], doubts: List[str]) -> None:
     if state.form == "v2":
-        _pod_level("v2", machine.minor, refused, doubts)
-    elif state.form == "v3" and state.pods and (machine.minor is None or machine.minor < _COMPATIBLE):
+        _pod_level("v2", machine, refused, doubts)
+    elif state.form == "v3" and state.pods and machine.minor is None:
         doubts.append(f"is of form v3 with memory of whole pods, of which Kubernetes before 1.{_COMPATIBLE} reads a part")
     if refused or wanted is None or not _same_policy("memory", state, wanted, refused) or state.policy != "Static":
         return
@@ -546,15 +571,18 @@ def _assignments(state: MemoryState, expected: Mapping[int, _Node]) -> List[str]
 def configuration(wanted: Mapping[str, Any], machine: Machine) -> Tuple[List[str], List[str]]:
     """Why the kubelet would not start whatever its checkpoints are, and what cannot be told.
 
-    Judged are policies, options, reservations and the number of NUMA nodes (pkg/kubelet/apis/config/validation, cm/cpumanager, cm/memorymanager,
-    cm/topologymanager); feature gates and flags that do not exist are not.
+    Judged are policies, options with their feature gates, reservations and the number of NUMA nodes (pkg/kubelet/apis/config/validation, cm/cpumanager,
+    cm/memorymanager, cm/topologymanager, eviction); other feature gates and flags are not.
     """
     wrong: List[str] = []
     untold: List[str] = []
     for name, flag in (("cpu", "cpu-manager-policy"), ("memory", "memory-manager-policy")):
         if _policy(name, wanted) not in _POLICIES[name]:
             wrong.append(f"{flag}: found '{_policy(name, wanted)}', wanted {' or '.join(_POLICIES[name])}, spelt so")
-    _cpu_configuration(wanted, machine, wrong)
+    for gate in machine.gates or ():
+        if machine.minor is not None and machine.minor >= _GATES_GONE.get(gate, machine.minor + 1):
+            wrong.append(f"feature-gates: found {gate}, which Kubernetes 1.{machine.minor} does not have (gone since 1.{_GATES_GONE[gate]})")
+    _cpu_configuration(wanted, machine, wrong, untold)
     _reservations(wanted, wrong)
     _capacity(wanted, machine, wrong)
     if _policy("memory", wanted) == "Static":
@@ -563,7 +591,7 @@ def configuration(wanted: Mapping[str, Any], machine: Machine) -> Tuple[List[str
     return wrong, untold
 
 
-def _cpu_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[str]) -> None:
+def _cpu_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[str], untold: List[str]) -> None:
     given = wanted.get("kubelet.reserved_cpus")
     reserved = _reserved(wanted)
     if given not in (None, "") and reserved is None:
@@ -582,16 +610,30 @@ def _cpu_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[
     for option, value in sorted(options.items()):
         if option not in CPU_OPTIONS:
             wrong.append(f"cpu-manager-policy-options: found '{option}', wanted one of {', '.join(CPU_OPTIONS)}")
-        elif machine.minor is not None and machine.minor < _SINCE.get(option, 0):
-            wrong.append(f"cpu-manager-policy-options: found '{option}', which Kubernetes 1.{machine.minor} does not have (since 1.{_SINCE[option]})")
+        elif machine.minor is not None and machine.minor < _MATURITY[option][0]:
+            wrong.append(f"cpu-manager-policy-options: found '{option}', which Kubernetes 1.{machine.minor} does not have (since 1.{_MATURITY[option][0]})")
         elif value not in _TRUE + _FALSE:
             wrong.append(f"cpu-manager-policy-options: found '{option}={value}', wanted one option with true or false for each use of the flag")
+        else:
+            _option_gate(option, machine, wrong, untold)
     on = {option for option, value in options.items() if value in _TRUE}
     for one, other in _EXCLUSIVE:
         if {one, other} <= on:
             wrong.append(f"cpu-manager-policy-options: found {one} and {other}, wanted one of them")
     if "align-by-socket" in on and wanted.get("kubelet.topology_manager_policy") == "single-numa-node":
         wrong.append("cpu-manager-policy-options: found align-by-socket with topology-manager-policy single-numa-node, wanted one of them")
+
+
+def _option_gate(option: str, machine: Machine, wrong: List[str], untold: List[str]) -> None:
+    """Whether the feature gate that an option needs, switched on or off, is on."""
+    _since, beta, stable = _MATURITY[option]
+    if beta is None or (machine.minor is not None and machine.minor < beta):
+        if machine.gates is None:
+            untold.append(f"cpu-manager-policy-options: found '{option}': whether the feature gate {_ALPHA_GATE}, which it needs, is on cannot be told")
+        elif not machine.gates.get(_ALPHA_GATE):
+            wrong.append(f"cpu-manager-policy-options: found '{option}', which needs the feature gate {_ALPHA_GATE}")
+    elif (stable is None or (machine.minor is not None and machine.minor < stable)) and (machine.gates or {}).get(_BETA_GATE) is False:
+        wrong.append(f"cpu-manager-policy-options: found '{option}', which needs the feature gate {_BETA_GATE}")
 
 
 def _cpu_count(reservation: Any) -> bool:
@@ -611,6 +653,10 @@ def _reservations(wanted: Mapping[str, Any], wrong: List[str]) -> None:
             odd = [str(name) for name in given if name not in _RESERVABLE]
             if odd:
                 wrong.append(f"{flag}: found {', '.join(odd)}, wanted {', '.join(_RESERVABLE[:-1])} or {_RESERVABLE[-1]}")
+            wrong += [f"{flag}: found {name}={value}, wanted a quantity such as 8Gi" for name, value in given.items() if not _is_quantity(value)]
+        elif given:
+            wrong += [f"{flag}: found {name}, wanted a signal such as memory.available" for name in given if name not in _SIGNALS]
+            wrong += [f"{flag}: found {name}<{value}, wanted more than 0, or a share such as 5%" for name, value in given.items() if not _is_threshold(value)]
     reserved = _reserved_memory(wanted)
     if isinstance(reserved, str):
         wrong.append(f"reserved-memory: found '{reserved}', wanted bytes for each NUMA node")
@@ -623,8 +669,29 @@ def _reservations(wanted: Mapping[str, Any], wrong: List[str]) -> None:
                 wrong.append(f"reserved-memory: found 0 of NUMA node {node}, wanted more, or the node left out")
 
 
+def _is_quantity(value: Any) -> bool:
+    text = str(value)
+    return _QUANTITY.fullmatch(text) is not None and (text[:1] != "-" or text.strip("-0.") == "")
+
+
+def _is_threshold(value: Any) -> bool:
+    text = str(value)
+    if text.endswith("%"):
+        return re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]*)?|\.[0-9]+", text[:-1]) is not None and float(text[:-1]) <= 100
+    return _is_quantity(value) and re.match(r"[+-]?[0.]*(?:[^0-9.]|$)", text) is None
+
+
 def _capacity(wanted: Mapping[str, Any], machine: Machine, wrong: List[str]) -> None:
-    """Whether the machine has more memory than is kept from pods (pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable)."""
+    """Whether the machine has more than is kept from pods (pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable)."""
+    if wanted.get("kubelet.reserved_cpus") in (None, "") and machine.online is not None:
+        # A list of CPUs takes the place of the counts.
+        try:
+            cores = sum(quantity.to_cores(given.get("cpu", 0)) for given in (wanted.get("kubelet.system_reserved"), wanted.get("kubelet.kube_reserved"))
+                        if isinstance(given, Mapping))
+        except quantity.QuantityError:
+            cores = Fraction(0)
+        if cores > len(machine.online):
+            wrong.append(f"system-reserved and kube-reserved keep {float(cores):g} CPUs from pods, wanted at most the {len(machine.online)} of this machine")
     sizes = [given.get("memory", 0) for given in (wanted.get("kubelet.system_reserved"), wanted.get("kubelet.kube_reserved")) if isinstance(given, Mapping)]
     eviction = wanted.get("kubelet.eviction_hard")
     sizes += [eviction.get("memory.available", 0)] if isinstance(eviction, Mapping) else []

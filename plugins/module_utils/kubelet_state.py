@@ -223,9 +223,10 @@ def _cpus(text: Any, what: str) -> CpuSet:
         raise StateError(f"{what}: {error}") from error
 
 
-def decode_cpu(text: str) -> CpuState:
+def decode_cpu(text: str, minor: Optional[int] = None) -> CpuState:
     """Read a CPU checkpoint as the kubelet does.
 
+    :param minor: minor version of its Kubernetes; None for one that reads all there is. Before 1.37 a kubelet skips the half of form v4 that is new.
     :raises StateError: the kubelet would refuse it, or its form is unknown.
     """
     data = _load(text, _CPU_KEYS)
@@ -233,9 +234,12 @@ def decode_cpu(text: str) -> CpuState:
     data["defaultcpuset"] = data.get("defaultcpuset") or ""
     if "checksum" not in data:
         data["checksum"] = 0
+    old = minor is not None and minor < _DATA and (data.pop("data", None), data.pop("datachecksum", None)) != (None, None)
     form = _cpu_form(data)
     inner = data
-    if form == "v4":
+    if old and form == "v2":
+        form = "v4"
+    elif form == "v4":
         inner = _inner(data, _CPU_KEYS)
     entries: Dict[str, Dict[str, CpuSet]] = {}
     for pod, value in (inner.get("entries") or {}).items():
@@ -256,6 +260,8 @@ def _objects(value: Any, pod: str) -> Dict[str, Any]:
 
 
 _V3_NAME = "CPUManagerCheckpointV3"
+# Minor versions of Kubernetes: the first that reads ``data``, the first that takes a memory checkpoint with a checksum of 0.
+_DATA, _UNCHECKED = 37, 36
 
 
 def _cpu_form(data: Dict[str, Any]) -> str:
@@ -298,19 +304,22 @@ def _inner(data: Dict[str, Any], keys: frozenset[str]) -> Dict[str, Any]:
     return inner
 
 
-def decode_memory(text: str) -> MemoryState:
-    """Read a memory checkpoint as the kubelet does. A checksum of 0 is refused, as kubelets before 1.36 do.
+def decode_memory(text: str, minor: Optional[int] = None) -> MemoryState:
+    """Read a memory checkpoint as the kubelet does.
 
+    :param minor: minor version of its Kubernetes. Before 1.37 a kubelet skips the half of form v3 that is new; before 1.36 it refuses a checksum of 0, as is
+        done where None is given.
     :raises StateError: the kubelet would refuse it, or its form is unknown.
     """
     data = _load(text, _MEMORY_KEYS)
     data["policyname"] = data.get("policyname") or ""
     form = "v3" if data.get("data") or data.get("datachecksum") else "v2" if data.get("podentries") is not None else "v1"
     try:
-        matches = data.get("checksum", 0) == memory_checksum("v1" if form == "v3" else form, data)
+        unchecked = form == "v1" and data.get("checksum", 0) == 0 and minor is not None and minor >= _UNCHECKED
+        matches = unchecked or data.get("checksum", 0) == memory_checksum("v1" if form == "v3" else form, data)
         if not matches:
             raise StateError("checksum does not match")
-        inner = _inner(data, _MEMORY_KEYS) if form == "v3" else data
+        inner = _inner(data, _MEMORY_KEYS) if form == "v3" and (minor is None or minor >= _DATA) else data
         nodes = {int(node): _lower(state) for node, state in (inner.get("machinestate") or {}).items()}
         machine = {node: {resource: {name: int(_lower(sizes).get(name.lower(), 0)) for name in TABLE}
                           for resource, sizes in (state.get("memorymap") or {}).items()}

@@ -116,9 +116,9 @@ def _state_files(sysroot: SysRoot, found: Knobs, config: Rke2Config, rke2: Mappi
     """The kubelet's checkpoint files, judged against what it will start with, and the machine they were compared with."""
     # Without the flags the kubelet's own defaults hold.
     wanted = {knob: found.configured[knob]["value"] for knob in kubelet_args.FLAGS.values()} if config.complete else None
-    machine = kubelet_predict.read_machine(sysroot, rke2["minor"])
+    machine = kubelet_predict.read_machine(sysroot, rke2["minor"], kubelet_args.gates(config))
     root_dir = rke2["kubelet_root_dir"]
-    files = kubelet_predict.read_files(sysroot, root_dir)
+    files = kubelet_predict.read_files(sysroot, root_dir, rke2["minor"])
     prediction = kubelet_predict.predict(files, wanted, machine)
     # A directory that may not be entered hides whether there are files at all.
     unread = any(problem["file"].startswith(root_dir) and "cannot be" in problem["reason"] for problem in sysroot.problems)

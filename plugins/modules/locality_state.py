@@ -308,10 +308,12 @@ ansible_facts:
                   entries: 0
                   content: null
             machine:
-              description: What the kubelet compares them with, the sizes of NUMA nodes in bytes. V(null) where it cannot be read.
+              description:
+                - What the kubelet compares them with, the sizes of NUMA nodes in bytes, and the feature gates that RKE2's files set for it.
+                  V(null) where it cannot be read.
               returned: success
               type: dict
-              sample: {online: 0-63, numa_nodes: {"0": {memory: 67108864000, hugepages-1Gi: 17179869184, hugepages-2Mi: 0}}}
+              sample: {online: 0-63, numa_nodes: {"0": {memory: 67108864000, hugepages-1Gi: 17179869184, hugepages-2Mi: 0}}, gates: {}}
             runs:
               description: Whether RKE2's unit and its kubelet run. V(null) where that cannot be read.
               returned: success

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.inferops.locality.plugins.module_utils import kubelet_predict, kubelet_state
+from ansible_collections.inferops.locality.plugins.module_utils import kubelet_predict, kubelet_state, plan
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import from_list, to_list
 from ansible_collections.inferops.locality.plugins.module_utils.kubelet_predict import Checkpoint, Machine
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
@@ -26,7 +26,7 @@ POD = "39b37746-7f5e-4064-b8e1-eebd2bfaa003"
 
 # Two NUMA nodes with 64 GiB and 4 huge pages of 1 GiB each.
 NODES = {0: {"memory": 64 * GIB, "hugepages-1Gi": 4 * GIB, "hugepages-2Mi": 0}, 1: {"memory": 64 * GIB, "hugepages-1Gi": 4 * GIB, "hugepages-2Mi": 0}}
-MACHINE = Machine(from_list("0-15"), NODES, 34)
+MACHINE = Machine(from_list("0-15"), NODES, 34, {})
 # What the plan of such a machine has.
 WANTED: dict[str, Any] = {
     "kubelet.cpu_manager_policy": "static", "kubelet.cpu_manager_options": ["full-pcpus-only=true"], "kubelet.topology_manager_policy": "single-numa-node",
@@ -78,7 +78,7 @@ def predict(
     for name, text in ((CPU, cpu_file), (MEMORY, memory_file)):
         if text is not None:
             (tmp_path / name[1:]).write_text(text, encoding="utf-8")
-    return predicted(kubelet_predict.read_files(SysRoot(str(tmp_path)), "/k/"), WANTED if isinstance(wanted, str) else wanted, machine)
+    return predicted(kubelet_predict.read_files(SysRoot(str(tmp_path)), "/k/", machine.minor), WANTED if isinstance(wanted, str) else wanted, machine)
 
 
 def predicted(files: dict[str, Checkpoint], wanted: Optional[dict], machine: Machine = MACHINE) -> kubelet_predict.Prediction:
@@ -122,6 +122,11 @@ def _pair(id: int, reserved: int, count: int = 1) -> dict[str, Any]:
     return found
 
 
+UNCHECKED = json.dumps({**json.loads(memory()), "checksum": 0})
+# What 1.37 writes, its new half cut off.
+BROKEN_V4 = cpu(form="v4").replace('"dataChecksum": ', '"dataChecksum": 1')
+GATE = {"PodLevelResourceManagers": True}
+
 # name: CPU file, memory file, changes to what is wanted, changes to the machine, whether it starts, what is said (each of a file that must go: "cpu …",
 # "memory …").
 START: dict[str, tuple[Optional[str], Optional[str], dict, dict, Optional[bool], list[str]]] = {
@@ -138,7 +143,11 @@ START: dict[str, tuple[Optional[str], Optional[str], dict, dict, Optional[bool],
                               ["memory checksum does not match"]),
     "a CPU set that cannot be read": (cpu(entries={POD: {"app": "4-x"}}), None, {}, {}, False, [f"cpu CPUs of container app of pod {POD}"]),
     "default set empty with entries": (cpu(default="", entries=ENTRY), None, {}, {}, False, ["cpu the default CPU set is empty, but there are entries"]),
+    "default set empty with an entry of nothing": (cpu(default="", entries={POD: {}}), None, {}, {}, False, ["cpu the default CPU set is empty, but there"]),
     "default set empty without entries": (cpu(default=""), None, {}, {}, True, []),
+    "checksum of a memory file left out": (None, UNCHECKED, {}, {}, False, ["memory checksum does not match"]),
+    "checksum of a memory file left out, 1.36": (None, UNCHECKED, {}, {"minor": 36}, True, []),
+    "checksum of a memory file left out, no version": (None, UNCHECKED, {}, {"minor": None}, False, ["memory checksum does not match"]),
     "a reserved CPU is not in the default set": (cpu(default="0,2-15", entries={POD: {"app": "1"}}), None, {}, {}, False,
                                                  [f"cpu gives reserved CPUs 1 to container app of pod {POD}"]),
     "strict: a reserved CPU is in the default set": (cpu(default="1-15"), None, STRICT, {}, False, ["cpu has reserved CPUs 1 in its default CPU set"]),
@@ -203,6 +212,8 @@ def test_start(tmp_path: Path, name: str) -> None:
 
 # -- which changes need a file gone: kubelet.md 1.6. Each begins with the files of a node that runs as WANTED (or as said).
 
+PODS_V3 = cpu(default="0-3,8-15", pods={POD: {"cpuSet": "4-7"}}, form="v3")
+PODS_V4 = cpu(default="0-3,8-15", pods={POD: {"cpuSet": "4-7"}}, form="v4")
 MEMORY_ONLY = {"kubelet.reserved_memory": {"0": 7 * GIB, "1": 7 * GIB}, "kubelet.system_reserved": {"memory": 10 * GIB}}
 
 CHANGES: dict[str, tuple[Optional[str], Optional[str], dict, dict, Optional[bool], list[str]]] = {
@@ -244,13 +255,22 @@ CHANGES: dict[str, tuple[Optional[str], Optional[str], dict, dict, Optional[bool
                                                ["cpu is of form v3, which Kubernetes 1.35 does not read"]),
     "downgrade from 1.36 with the gate, memory": (None, memory(pods={}), {}, {"minor": 35}, False,
                                                   ["memory is of form v2, which Kubernetes 1.35 does not read"]),
-    "the same on 1.36": (cpu(default="0-3,8-15", pods={POD: {"cpuSet": "4-7"}}, form="v3"), None, {}, {"minor": 36}, None, ["feature gate PodLevelResourceM"]),
+    "the same on 1.36 without the gate": (PODS_V3, None, {}, {"minor": 36}, False, ["cpu is of form v3, which a kubelet without the feature gate PodLevelR"]),
+    "the same on 1.36 without the gate, memory": (None, memory(pods={}), {}, {"minor": 36}, False, ["memory is of form v2, which a kubelet without the"]),
+    "the same on 1.36 with the gate": (PODS_V3, None, {}, {"minor": 36, "gates": GATE}, True, []),
+    "the same on 1.36, and nobody knows the gates": (PODS_V3, None, {}, {"minor": 36, "gates": None}, None, ["feature gate PodLevelResourceM"]),
+    "the same on 1.37": (PODS_V3, None, {}, {"minor": 37}, None, ["feature gate PodLevelResourceM"]),
     "downgrade from 1.37": (cpu(form="v4"), None, {}, {"minor": 34}, True, []),
-    "downgrade from 1.37 with CPUs of pods": (cpu(default="0-3,8-15", pods={POD: {"cpuSet": "4-7"}}, form="v4"), None, {}, {"minor": 34}, None,
-                                              ["form v4 with"]),
+    "downgrade from 1.37 of a broken file": (BROKEN_V4, None, {}, {"minor": 36}, True, []),
+    "a broken file of 1.37": (BROKEN_V4, None, {}, {"minor": 37}, False, ["cpu dataChecksum does not match"]),
+    "a broken file of 1.37, and nobody knows the version": (BROKEN_V4, None, {}, {"minor": None}, False, ["cpu dataChecksum does not match"]),
+    "downgrade from 1.37 with CPUs of pods": (PODS_V4, None, {}, {"minor": 36}, False, ["cpu does not fit the online CPUs: CPUs 4-7 are not in it"]),
+    "CPUs of pods of 1.37, and nobody knows the version": (PODS_V4, None, {}, {"minor": None}, None, ["form v4 with"]),
     "1.37 with CPUs of pods": (cpu(default="0-3,8-15", pods={POD: {"cpuSet": "4-7"}}, form="v4"), None, {}, {"minor": 37}, True, []),
     "upgrade to 1.37 of a file of 1.17": (cpu(entries={"c0ffee": "4-7"}, default="0-3,8-15", form="v1"), None, {}, {"minor": 37}, False, ["cpu is of form v1"]),
-    "upgrade to 1.34 of a file of 1.17": (cpu(entries={"c0ffee": "4-7"}, default="0-3,8-15", form="v1"), None, {}, {"minor": 34}, True, []),
+    "upgrade to 1.34 of a file of 1.17": (cpu(entries={"c0ffee": "4-7"}, default="0-3,8-15", form="v1"), None, {}, {"minor": 34}, None, [
+        "is of form v1, whose containers the kubelet has to find by their ids"]),
+    "upgrade to 1.34 of a file of 1.17 without entries": (cpu(form="v1"), None, {}, {"minor": 34}, True, []),
 }
 
 
@@ -315,6 +335,8 @@ def test_peers(tmp_path: Path, name: str) -> None:
 
 NINE = dict.fromkeys(range(9), NODES[0])
 
+ALPHA = "CPUManagerPolicyAlphaOptions"
+
 # name: changes to what is wanted, changes to the machine, what is said; no file is in the way.
 NO_MEMORY: dict[str, Any] = {"kubelet.memory_manager_policy": "None", "kubelet.reserved_memory": None}
 CONFIGURATION: dict[str, tuple[dict, dict, list[str]]] = {
@@ -334,7 +356,8 @@ CONFIGURATION: dict[str, tuple[dict, dict, list[str]]] = {
     "options of another type": ({"kubelet.cpu_manager_options": "full-pcpus-only=true"}, {}, [
         "cpu-manager-policy-options: found 'full-pcpus-only=true', wanted a"]),
     "options that refuse each other": ({"kubelet.cpu_manager_options": ["full-pcpus-only=true", "distribute-cpus-across-cores=1"]}, {}, ["wanted one of them"]),
-    "an option that is off refuses nothing": ({"kubelet.cpu_manager_options": ["full-pcpus-only=true", "distribute-cpus-across-cores=false"]}, {}, []),
+    "an option that is off refuses nothing": ({"kubelet.cpu_manager_options": ["full-pcpus-only=true", "distribute-cpus-across-cores=false"]},
+                                              {"gates": {ALPHA: True}}, []),
     "options with policy none": ({"kubelet.cpu_manager_policy": "none"}, {}, ["policy none takes no options"]),
     "align-by-socket with single-numa-node": ({"kubelet.cpu_manager_options": ["align-by-socket=true"]}, {}, ["with topology-manager-policy single-numa-node"]),
     "reserved memory is not the sum": ({"kubelet.reserved_memory": {"0": 4 * GIB, "1": 4 * GIB}}, {}, [
@@ -362,11 +385,32 @@ CONFIGURATION: dict[str, tuple[dict, dict, list[str]]] = {
         "eviction-hard: found 'memory.available=5%', wanted pairs such as memory.available<500Mi"]),
     "huge pages kept for the system": ({"kubelet.system_reserved": {"memory": 8 * GIB, "hugepages-2Mi": GIB}}, {}, [
         "system-reserved: found hugepages-2Mi, wanted cpu, memory, ephemeral-storage or pid"]),
+    "a reservation that is no quantity, policy None": ({**NO_MEMORY, "kubelet.kube_reserved": {"memory": "lots"}}, {}, ["kube-reserved: found memory=lots"]),
+    "a reservation below nothing": ({**NO_MEMORY, "kubelet.kube_reserved": {"cpu": "-1"}}, {}, ["kube-reserved: found cpu=-1"]),
+    "a fraction of a byte, policy None": ({**NO_MEMORY, "kubelet.kube_reserved": {"memory": "1500m"}}, {}, []),
+    "more CPUs by count than there are": ({"kubelet.reserved_cpus": None, "kubelet.kube_reserved": {"cpu": "16500m", "memory": 4 * GIB}}, {}, [
+        "system-reserved and kube-reserved keep 16.5 CPUs from pods, wanted at most the 16 of this machine"]),
+    "a list takes the place of counts": ({"kubelet.kube_reserved": {"cpu": "17", "memory": 4 * GIB}}, {}, []),
+    "an eviction signal that is not": ({"kubelet.eviction_hard": {"memory.free": GIB}}, {}, ["eviction-hard: found memory.free, wanted a signal"]),
+    "an eviction threshold of 0": ({"kubelet.eviction_hard": {"pid.available": "0"}}, {}, ["eviction-hard: found pid.available<0, wanted more than 0"]),
+    "an eviction threshold of 0 bytes": ({"kubelet.eviction_hard": {"memory.available": 0}}, {}, ["eviction-hard: found memory.available<0, wanted"]),
+    "eviction shares": ({"kubelet.eviction_hard": {"nodefs.available": "0%", "nodefs.inodesFree": "100%", "imagefs.available": "2.5%"}}, {}, []),
+    "an eviction share above all": ({"kubelet.eviction_hard": {"nodefs.available": "101%"}}, {}, ["eviction-hard: found nodefs.available<101%"]),
     "all that can be kept": ({"kubelet.system_reserved": {"memory": 8 * GIB, "cpu": "1", "ephemeral-storage": GIB, "pid": 1000}}, {}, []),
     "an option of a later version": (STRICT, {"minor": 31}, [
         "cpu-manager-policy-options: found 'strict-cpu-reservation', which Kubernetes 1.31 does not have (since 1.32)"]),
-    "an option of this version": (STRICT, {"minor": 32}, []),
+    "an alpha option of this version": (STRICT, {"minor": 32}, ["found 'strict-cpu-reservation', which needs the feature gate CPUManagerPolicyAlphaOptions"]),
+    "an alpha option with its gate": (STRICT, {"minor": 32, "gates": {ALPHA: True}}, []),
+    "a beta option": (STRICT, {"minor": 33}, []),
+    "a beta option, and nobody knows the gates": (STRICT, {"minor": 33, "gates": None}, []),
+    "a beta option without its gate": (STRICT, {"minor": 33, "gates": {"CPUManagerPolicyBetaOptions": False}}, ["needs the feature gate CPUManagerPolicyBeta"]),
+    "a stable option": (STRICT, {"minor": 35, "gates": {"CPUManagerPolicyBetaOptions": False}}, []),
     "an option, and nobody knows the version": (STRICT, {"minor": None}, []),
+    "an option that is alpha everywhere": ({"kubelet.cpu_manager_options": ["distribute-cpus-across-cores=false"]}, {"minor": None}, [
+        "found 'distribute-cpus-across-cores', which needs the feature gate CPUManagerPolicyAlphaOptions"]),
+    "feature gates that are no more": ({}, {"minor": 36, "gates": {"MemoryManager": True, "CPUManager": False, "Other": True}}, [
+        "feature-gates: found MemoryManager, which Kubernetes 1.36 does not have (gone since 1.36)", "found CPUManager"]),
+    "feature gates that are still there": ({}, {"minor": 32, "gates": {"MemoryManager": True, "CPUManager": False}}, []),
     "a reservation nobody can read": ({"kubelet.system_reserved": "memory"}, {}, ["system-reserved: found 'memory'"]),
     "topology policy and scope": ({"kubelet.topology_manager_policy": "numa", "kubelet.topology_manager_scope": "node"}, {}, [
         "topology-manager-policy: found 'numa'", "topology-manager-scope: found 'node'"]),
@@ -411,6 +455,16 @@ def test_files_are_judged_beside_a_configuration_that_is_wrong(tmp_path: Path) -
 
 def test_a_policy_that_no_kubelet_has_takes_no_file_away(tmp_path: Path) -> None:
     assert predict(tmp_path, cpu(), memory(), {**WANTED, "kubelet.cpu_manager_policy": "Static", "kubelet.memory_manager_policy": "static"}).remove == []
+
+
+def test_an_option_of_a_gate_that_nobody_knows(tmp_path: Path) -> None:
+    machine = Machine(**{**vars(MACHINE), "gates": None})
+    prediction = predict(tmp_path, None, None, {**WANTED, "kubelet.cpu_manager_options": ["distribute-cpus-across-cores=true"]}, machine)
+    assert prediction.starts is None and "whether the feature gate CPUManagerPolicyAlphaOptions, which it needs, is on" in prediction.reasons[0]
+
+
+def test_the_planner_has_the_same_versions_of_options() -> None:
+    assert {option: (since, beta) for option, (since, beta, _stable) in kubelet_predict._MATURITY.items()} == plan._OPTION_MINORS
 
 
 def test_reserved_cpus_by_count_are_not_guessed(tmp_path: Path) -> None:

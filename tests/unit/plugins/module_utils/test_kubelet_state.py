@@ -111,6 +111,21 @@ def test_checksum_zero_is_taken_where_the_kubelet_takes_it() -> None:
         kubelet_state.decode_cpu(cpu_text("static", "0-7", None, {"p": {"cpuSet": "1"}}, 0))
     with pytest.raises(kubelet_state.StateError, match="checksum"):
         kubelet_state.decode_memory('{"policyName":"None","machineState":{},"checksum":0}')
+    assert kubelet_state.decode_memory('{"policyName":"None","machineState":{},"checksum":0}', 36).policy == "None"
+    with pytest.raises(kubelet_state.StateError, match="checksum"):
+        kubelet_state.decode_memory('{"policyName":"None","machineState":{},"checksum":0}', 35)
+
+
+def test_a_kubelet_before_1_37_skips_what_1_37_added() -> None:
+    inner = json.dumps({"policyName": "static", "defaultCpuSet": "0-3", "podEntries": {"p": {"cpuSet": "4-7"}}})
+    for minor, pods, default in ((36, {}, "0-7"), (37, {"p": from_list("4-7")}, "0-3")):
+        state = kubelet_state.decode_cpu(v4(inner), minor)
+        assert (state.form, state.pods, state.default) == ("v4", pods, from_list(default))
+    assert kubelet_state.decode_cpu(v4("{", data_checksum=1), 36).form == "v4"
+    memory = json.dumps({**MEMORY, "checksum": 4215593881, "data": "{", "dataChecksum": 1})
+    assert kubelet_state.decode_memory(memory, 36).form == "v3"
+    with pytest.raises(kubelet_state.StateError, match="dataChecksum"):
+        kubelet_state.decode_memory(memory, 37)
 
 
 BROKEN = {

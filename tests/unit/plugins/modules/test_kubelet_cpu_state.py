@@ -111,6 +111,28 @@ def test_check_run_and_both_again(node: Node, capsys: pytest.CaptureFixture[str]
         assert again["would_start"] == {"ok": True, "reasons": []} and not again["cpu"]["exists"]
 
 
+ARGUMENTS = "/etc/rancher/rke2/config.yaml"
+
+
+def test_what_rke2_gives_the_kubelet_besides(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    gated = {**WANTED, "kubelet.cpu_manager_options": ["distribute-cpus-across-cores=true"]}
+    version = node.root / "var/lib/rancher/rke2/bin"
+    version.parent.mkdir(parents=True)
+    version.symlink_to("/var/lib/rancher/rke2/data/v1.36.3-rke2r1-abc/bin")
+    for argument, wanted, starts, said in (
+        ("max-pods=200", WANTED, True, ""),
+        ("tls-cert-file=/x", WANTED, True, ""),
+        ("cpu-manager=true", WANTED, None, "kubelet-arg: whether the kubelet has the argument --cpu-manager cannot be told"),
+        ("max-pods=200", gated, False, "needs the feature gate CPUManagerPolicyAlphaOptions"),
+        ("feature-gates=Other=false,CPUManagerPolicyAlphaOptions=true", gated, True, ""),
+        ("feature-gates=CPUManagerPolicyAlphaOptions", gated, None, "whether the feature gate CPUManagerPolicyAlphaOptions, which it needs, is on"),
+        ("feature-gates=MemoryManager=true", WANTED, False, "feature-gates: found MemoryManager"),
+    ):
+        node.put(ARGUMENTS, f"kubelet-arg:\n  - {argument}\n")
+        found = run(capsys, node, wanted=wanted)[1]["would_start"]
+        assert (found["ok"], said in "\n".join(found["reasons"])) == (starts, True), (argument, found)
+
+
 @pytest.mark.parametrize("check", [False, True])
 def test_reading_changes_nothing(live: Node, capsys: pytest.CaptureFixture[str], check: bool) -> None:
     live.put(CPU, NONE)
