@@ -275,6 +275,17 @@ def test_a_reboot_that_the_emulator_lost_is_tried_again_once(cache: Cache, kind:
         node.reboot()
 
 
+def test_after_a_power_cut_the_machine_may_be_another(cache: Cache) -> None:
+    node = Scripted(cache, ["stall", None])
+    node.power_cut(memory1=1280)
+    assert node.record.shape == {"memory1": 1280}
+    assert (node.stopped, node.record.boots, [entry["kind"] for entry in node.record.retries]) == (2, 2, ["stall"])
+    with pytest.raises(BootFailed):
+        Scripted(cache, ["panic", None]).power_cut()
+    with pytest.raises(LabError, match="needs 512 MiB"):
+        Scripted(cache, [None]).power_cut(memory0=100)
+
+
 def test_an_emulator_that_died_has_its_last_words_repeated(cache: Cache) -> None:
     node = Node(cache, "a", Record(1, {}, "tcg"))
     node.directory.mkdir()

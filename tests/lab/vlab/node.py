@@ -399,6 +399,27 @@ class Node:
         self._note(seconds, "reboot", "ok")
         return seconds
 
+    def power_cut(self, **shape: Any) -> float:
+        """Takes the power away and gives it back: the guest is not told, and what it had not written is lost. :returns: seconds until it answers.
+
+        :param shape: fields of :class:`vlab.machine.Shape` that the machine has from then on, such as ``memory1``.
+        :raises LabError: no such machine.
+        :raises BootFailed: it did not come back; a fault of the emulator is tried again, once.
+        """
+        changed = {**self.record.shape, **shape}
+        Shape(**changed).check()
+        self.stop()
+        self.record.shape = changed
+        self._save()
+        tools, disk = image.Tools(image.tools_path(self.cache)), self.directory / "disk.qcow2"
+        try:
+            return self.boot(tools, disk, retries=0)
+        except BootFailed as failure:
+            if failure.finding.kind not in EMULATOR_FAULTS:
+                raise
+            self._retry(failure, 0)
+            return self.boot(tools, disk, retries=0)
+
 
 def names(cache: Cache) -> List[str]:
     """All nodes that have files, running or not."""
