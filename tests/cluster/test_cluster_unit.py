@@ -12,6 +12,8 @@ import json
 import os
 import re
 import socket
+import subprocess
+import sys
 import tarfile
 import time
 import zipfile
@@ -21,7 +23,7 @@ from typing import Any, Callable, Iterator, List
 
 import pytest
 
-from controlplane import ClusterError, StandIns, binaries, control
+from controlplane import ClusterError, StandIns, binaries, control, nodemodules
 from controlplane.plane import CONTROLLERS, ReservedPort
 from controlplane.realnode import RealNodes, Tunnel
 
@@ -205,6 +207,20 @@ def test_the_image_of_a_real_node_is_whole(monkeypatch: pytest.MonkeyPatch) -> N
     with tarfile.open(fileobj=io.BytesIO(blobs[manifest["layers"][0]["digest"].partition(":")[2]])) as layer:
         names = layer.getnames()
     assert "bin/sh" in names and any(re.search(r"/libc\.so", name) for name in names) and any("/ld-linux" in name for name in names)
+
+
+def test_modules_run_as_they_are_packed_for_a_node(tmp_path: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(nodemodules.archive())) as tar:
+        tar.extractall(tmp_path, filter="data")
+    asked = [{"module": "kubelet_cpu_state", "args": {"root": str(tmp_path)}}, {"module": "kubelet_cpu_state", "args": {"roots": 1}},
+             {"module": "no_such_module", "args": {}}]
+    [folder] = tmp_path.glob("usr/local/lib/*")
+    # Without the Python path of this test: what is not packed is not there.
+    argv = [sys.executable, "-S", "-E", "run_modules.py"]
+    done = subprocess.run(argv, cwd=folder, input="".join(json.dumps(each) + "\n" for each in asked), capture_output=True, text=True, check=True)
+    read, wrong, missing = map(json.loads, done.stdout.splitlines())
+    assert read["would_start"]["ok"] is True and "Unsupported parameters" in wrong["msg"]
+    assert missing["failed"] and "no_such_module" in missing["msg"]
 
 
 # -- ports and names --------------------------------------------------------------------------------------------------

@@ -126,6 +126,10 @@ class RealNode:
                 entry = tarfile.TarInfo(name)
                 entry.size, entry.mode, entry.mtime = len(content), mode, int(time.time())
                 tar.addfile(entry, io.BytesIO(content))
+            # RKE2 makes this link at each start; it tells which version is in use.
+            entry = tarfile.TarInfo("var/lib/rancher/rke2/bin")
+            entry.type, entry.linkname = tarfile.SYMTYPE, f"/var/lib/rancher/rke2/data/{binaries.kubernetes_version()}-rke2r1-standin/bin"
+            tar.addfile(entry)
         return out.getvalue()
 
     def start(self) -> float:
@@ -159,20 +163,31 @@ class RealNode:
         :returns: empty if it started; else the errors it ended with, a line each. RKE2 would try again every five seconds, so does the stand-in.
         :raises ClusterError: neither happened in time.
         """
-        self.node.run("systemctl restart rke2-agent", timeout=READY_SECONDS)
-        deadline = time.monotonic() + seconds
-        own = "journalctl --no-pager --output cat _SYSTEMD_INVOCATION_ID=$(systemctl show --property InvocationID --value rke2-agent)"
-        while True:
-            told = self.node.run(own, check=False).stdout
-            # The plugin manager is started after the container manager, in which the CPU and memory managers are.
-            if "Starting Kubelet Plugin Manager" in told:
-                return ""
-            before, ended, _after = told.partition("\nkubelet ended: rc ")
-            if ended:
-                return "\n".join(line for line in before.splitlines() if re.match(r"[EF]\d{4} ", line))
-            if time.monotonic() > deadline:
-                raise ClusterError(f"node {self.name}: the kubelet neither started nor ended within {seconds:.0f} s:\n{self.journal()}")
-            time.sleep(2)
+        return self._outcome("systemctl restart rke2-agent", seconds)
+
+    def hold(self) -> None:
+        """Ends the kubelet, and has rke2-agent start none until :meth:`go_on`. RKE2 cannot do that; it spares containerd's start."""
+        self.node.run("systemctl kill --kill-whom main --signal USR1 rke2-agent; while pidof -q kubelet; do sleep 0.1; done", timeout=READY_SECONDS)
+
+    def go_on(self, seconds: float = READY_SECONDS) -> str:
+        """Starts the kubelet after :meth:`hold`, with RKE2's configuration as it is now. :returns: as :meth:`restart`."""
+        return self._outcome("systemctl kill --kill-whom main --signal USR2 rke2-agent", seconds)
+
+    def _outcome(self, begin: str, seconds: float) -> str:
+        # One command: a connection and a look at the journal take seconds on an emulated node. The plugin manager is started after the container manager, in
+        # which the CPU and memory managers are.
+        told = self.node.run(
+            "last=$(journalctl --unit rke2-agent --lines 0 --show-cursor | sed -n 's/^-- cursor: //p'); "
+            f"{begin}; timeout {seconds:.0f} sed --unbuffered '/Starting Kubelet Plugin Manager/q; /^kubelet ended: rc /q' "
+            """< <(journalctl --follow --lines all --unit rke2-agent --output cat ${last:+"--after-cursor=$last"} 2>&- | sed --unbuffered '1,/^kubelet: /d')""",
+            check=False, timeout=seconds + READY_SECONDS,
+        ).stdout
+        if "Starting Kubelet Plugin Manager" in told:
+            return ""
+        before, ended, _after = told.partition("\nkubelet ended: rc ")
+        if not ended:
+            raise ClusterError(f"node {self.name}: the kubelet neither started nor ended within {seconds:.0f} s:\n{self.journal()}")
+        return "\n".join(line for line in before.splitlines() if re.match(r"[EF]\d{4} ", line) or line.startswith("Error:"))
 
     def configure(self, name: str, text: str) -> None:
         """Writes a file of RKE2's ``config.yaml.d``; without text it is removed. Read at the next start."""

@@ -6,7 +6,8 @@
 What it does as RKE2 does: reads config.yaml and then config.yaml.d/*.yaml and *.yml in name order, where the last value of a key replaces earlier ones and
 ``key+`` appends; a ``kubelet-arg`` replaces the built-in argument of that name, ``name+`` appends to it, ``name-`` goes before it, further ones of the name
 are added; built-in settings go to a file of ``--config-dir``; a kubelet that ended is started again after five seconds; both programs end with it, containers
-do not. Everything else of RKE2 it does not do: no server is asked, certificates and programs are put there by the tests.
+do not. For tests that start it often it knows two signals that RKE2 does not: SIGUSR1 ends the kubelet and starts none, SIGUSR2 reads the configuration and
+starts it, while containerd goes on. Everything else of RKE2 it does not do: no server is asked, certificates and programs are put there by the tests.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def start(argv: List[str]) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(argv, preexec_fn=dies_with_us)  # noqa: PLW1509  (one thread only)
 
 
-def main() -> int:
+def kubelet_argv() -> List[str]:
+    """Writes the built-in settings and reads RKE2's configuration, as at each start of RKE2."""
     settings = merged()
     conf = AGENT / "etc" / "kubelet.conf.d"
     conf.mkdir(parents=True, exist_ok=True)
@@ -104,8 +106,14 @@ def main() -> int:
         "config-dir": [str(conf)], "kubeconfig": [str(AGENT / "kubelet.kubeconfig")], "hostname-override": [settings.get("node-name") or socket.gethostname()],
         "node-labels": [",".join(as_list(settings.get("node-label")))], "register-with-taints": [",".join(as_list(settings.get("node-taint")))],
     }
-    argv = ["/usr/local/bin/kubelet", *arguments({name: values for name, values in built_in.items() if values != [""]}, as_list(settings.get("kubelet-arg")))]
+    return ["/usr/local/bin/kubelet", *arguments({name: values for name, values in built_in.items() if values != [""]}, as_list(settings.get("kubelet-arg")))]
+
+
+def main() -> int:
+    argv = kubelet_argv()
     containerd = start(["/usr/bin/containerd", "--config", "/etc/inferops-cluster/containerd.toml"])
+    kubelet = None
+    held = False
 
     def stop(number: int, frame: object) -> None:
         for child in (kubelet, containerd):
@@ -113,8 +121,19 @@ def main() -> int:
                 child.terminate()
         raise SystemExit(0)
 
-    kubelet = None
+    def hold(number: int, frame: object) -> None:
+        nonlocal held
+        held = True
+        if kubelet is not None:
+            kubelet.terminate()
+
+    def go_on(number: int, frame: object) -> None:
+        nonlocal held
+        held = False
+
     signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGUSR1, hold)
+    signal.signal(signal.SIGUSR2, go_on)
     while not Path(SOCKET).exists():
         if containerd.poll() is not None:
             return 1
@@ -124,7 +143,14 @@ def main() -> int:
         kubelet = start(argv)
         notify("READY=1")
         print(f"kubelet ended: rc {kubelet.wait()}", flush=True)
-        time.sleep(5)
+        again = time.monotonic() + 5
+        # A handler runs in the middle of a sleep, which goes on after it.
+        while time.monotonic() < again and not held:
+            time.sleep(0.1)
+        if held:
+            while held:
+                time.sleep(0.1)
+            argv = kubelet_argv()
 
 
 if __name__ == "__main__":
