@@ -237,6 +237,7 @@ class Prediction:
     :ivar refused: ``cpu``, ``memory`` to why it would not start with that file. :ivar unknown: to why nobody knows what it makes of that file, which is
         left alone. :ivar doubts: to what would have to be known to say whether it takes that file.
     :ivar configuration: why it would not start whatever the files are. :ivar untold: what would have to be known of the configuration.
+    :ivar warnings: what it would start with, and should not.
     """
 
     files: Mapping[str, Checkpoint]
@@ -245,6 +246,7 @@ class Prediction:
     doubts: Dict[str, List[str]] = field(default_factory=dict)
     configuration: List[str] = field(default_factory=list)
     untold: List[str] = field(default_factory=list)
+    warnings: List[str] = field(default_factory=list)
 
     @property
     def starts(self) -> Optional[bool]:
@@ -255,13 +257,13 @@ class Prediction:
 
     @property
     def reasons(self) -> List[str]:
-        """Everything against it, and what is not known."""
+        """Everything against it, what is not known, and what it should not start with."""
         found = list(self.configuration)
         for name in FILES:
             found += [f"{self.files[name].file} {reason}" for reason in self.refused.get(name, [])]
             open_ends = self.unknown.get(name, []) + self.doubts.get(name, [])
             found += [f"{self.files[name].file} {reason}: whether the kubelet starts with it cannot be told" for reason in open_ends]
-        return found + self.untold
+        return found + self.untold + self.warnings
 
     @property
     def remove(self) -> List[Dict[str, str]]:
@@ -280,7 +282,7 @@ def predict(files: Mapping[str, Checkpoint], wanted: Optional[Mapping[str, Any]]
     """
     result = Prediction(files)
     if wanted is not None:
-        result.configuration, result.untold = configuration(wanted, machine)
+        result.configuration, result.untold, result.warnings = configuration(wanted, machine)
     for name in FILES:
         checkpoint = files[name]
         if not checkpoint.exists:
@@ -568,14 +570,15 @@ def _assignments(state: MemoryState, expected: Mapping[int, _Node]) -> List[str]
 # -- the configuration itself
 
 
-def configuration(wanted: Mapping[str, Any], machine: Machine) -> Tuple[List[str], List[str]]:
-    """Why the kubelet would not start whatever its checkpoints are, and what cannot be told.
+def configuration(wanted: Mapping[str, Any], machine: Machine) -> Tuple[List[str], List[str], List[str]]:
+    """Why the kubelet would not start whatever its checkpoints are, what cannot be told, and what it would start with and should not.
 
     Judged are policies, options with their feature gates, reservations and the number of NUMA nodes (pkg/kubelet/apis/config/validation, cm/cpumanager,
     cm/memorymanager, cm/topologymanager, eviction); other feature gates and flags are not.
     """
     wrong: List[str] = []
     untold: List[str] = []
+    warnings: List[str] = []
     for name, flag in (("cpu", "cpu-manager-policy"), ("memory", "memory-manager-policy")):
         if _policy(name, wanted) not in _POLICIES[name]:
             wrong.append(f"{flag}: found '{_policy(name, wanted)}', wanted {' or '.join(_POLICIES[name])}, spelt so")
@@ -586,9 +589,9 @@ def configuration(wanted: Mapping[str, Any], machine: Machine) -> Tuple[List[str
     _reservations(wanted, wrong)
     _capacity(wanted, machine, wrong)
     if _policy("memory", wanted) == "Static":
-        _memory_configuration(wanted, machine, wrong, untold)
+        _memory_configuration(wanted, machine, wrong, untold, warnings)
     _topology_configuration(wanted, machine, wrong)
-    return wrong, untold
+    return wrong, untold, warnings
 
 
 def _cpu_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[str], untold: List[str]) -> None:
@@ -704,7 +707,7 @@ def _capacity(wanted: Mapping[str, Any], machine: Machine, wrong: List[str]) -> 
         wrong.append(f"system-reserved, kube-reserved and eviction-hard keep {kept} bytes of memory from pods, wanted at most the {capacity} of this machine")
 
 
-def _memory_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[str], untold: List[str]) -> None:
+def _memory_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[str], untold: List[str], warnings: List[str]) -> None:
     reserved = _reserved_memory(wanted)
     if isinstance(reserved, str):
         return
@@ -736,8 +739,8 @@ def _memory_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: Li
             continue
         room = nodes[node].get("memory", 0) - sum(size for name, size in nodes[node].items() if name != "memory")
         if sizes.get("memory", 0) > room:
-            # The kubelet itself does not look, and starts with a size below zero as a very large one.
-            wrong.append(f"reserved-memory: found {sizes['memory']} bytes of NUMA node {node}, wanted at most {room}: it has no more without its huge pages")
+            warnings.append(f"reserved-memory: found {sizes['memory']} bytes of NUMA node {node}, wanted at most {room}: it has no more without huge pages. "
+                            "The kubelet does not look, and takes what is left below zero for more memory than any machine has")
 
 
 def _topology_configuration(wanted: Mapping[str, Any], machine: Machine, wrong: List[str]) -> None:

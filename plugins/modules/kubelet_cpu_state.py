@@ -110,7 +110,8 @@ memory:
 would_start:
   description:
     - Whether the kubelet would start with the files as they were found, V(null) where that cannot be told, and everything that is against it or not known.
-    - A configuration that no kubelet starts with is among the reasons; then it does not help to remove files.
+    - A configuration that no kubelet starts with is among the reasons; then it does not help to remove files. So is what it would start with and should
+      not, such as more memory reserved on a NUMA node than that has.
   returned: success
   type: dict
   sample: {ok: false, reasons: ["/var/lib/kubelet/cpu_manager_state policy is 'none', wanted 'static'"]}

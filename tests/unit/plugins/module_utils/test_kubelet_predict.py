@@ -369,9 +369,6 @@ CONFIGURATION: dict[str, tuple[dict, dict, list[str]]] = {
     "reserved memory of no NUMA node": ({"kubelet.reserved_memory": {"0": 6 * GIB, "2": 6 * GIB}}, {}, [
         "reserved-memory: found NUMA node 2, wanted one of 0-1"]),
     "reserved memory of 0": ({"kubelet.reserved_memory": {"0": 12 * GIB, "1": 0}}, {}, ["reserved-memory: found 0 of NUMA node 1"]),
-    "more reserved than a node has": ({"kubelet.reserved_memory": {"0": 4 * GIB, "1": 70 * GIB}, "kubelet.system_reserved": {"memory": 70 * GIB}}, {}, [
-        f"reserved-memory: found {70 * GIB} bytes of NUMA node 1, wanted at most {60 * GIB}"]),
-    "more reserved than the planned pages leave": ({"kernel.hugepages": {"1Gi": {"0": 60, "1": 4}}}, {}, [f"NUMA node 0, wanted at most {4 * GIB}"]),
     "reserved memory nobody can read": ({"kubelet.reserved_memory": "0:memory"}, {}, ["reserved-memory: found '0:memory'"]),
     "reserved memory of odd keys": ({"kubelet.reserved_memory": {"x": None}}, {}, ["reserved-memory: found 'x: None'"]),
     # Rules that hold whatever the memory manager's policy is.
@@ -441,6 +438,16 @@ def test_configuration(tmp_path: Path, name: str) -> None:
     prediction = predict(tmp_path, None, None, {**WANTED, **changes}, Machine(**{**vars(MACHINE), **machine}))
     assert prediction.starts is (not said) and len(prediction.configuration) >= len(said)
     assert [text for text in said if text not in "\n".join(prediction.reasons)] == [] and prediction.remove == []
+
+
+@pytest.mark.parametrize("changes, said", [
+    ({"kubelet.reserved_memory": {"0": 4 * GIB, "1": 70 * GIB}, "kubelet.system_reserved": {"memory": 70 * GIB}},
+     f"reserved-memory: found {70 * GIB} bytes of NUMA node 1, wanted at most {60 * GIB}"),
+    ({"kernel.hugepages": {"1Gi": {"0": 60, "1": 4}}}, f"NUMA node 0, wanted at most {4 * GIB}"),
+])
+def test_more_reserved_than_a_node_has_is_said_and_stops_no_kubelet(tmp_path: Path, changes: dict, said: str) -> None:
+    prediction = predict(tmp_path, None, None, {**WANTED, **changes})
+    assert prediction.starts is True and len(prediction.reasons) == 1 and said in prediction.reasons[0]
 
 
 def test_a_percentage_of_memory_is_not_guessed(tmp_path: Path) -> None:
