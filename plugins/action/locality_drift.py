@@ -17,6 +17,7 @@ ARGUMENTS = {
     "plan": {"type": "raw", "required": True},
     "state": {"type": "raw", "required": True},
     "cluster_state": {"type": "raw"},
+    "kubelet_running": {"type": "raw"},
     "adopt": {"type": "bool", "default": False},
     "live": {"type": "bool", "default": True},
     "fail": {"type": "bool", "default": False},
@@ -41,6 +42,7 @@ class ActionModule(ActionBase):
         try:
             report = drift.compare(
                 arguments["plan"], arguments["state"], arguments["cluster_state"], adopt=arguments["adopt"], live=arguments["live"],
+                kubelet_running=arguments["kubelet_running"],
             )
         except drift.DriftError as error:
             result.update(failed=True, msg=f"{host}: cannot be compared: {error}")

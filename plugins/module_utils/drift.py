@@ -183,6 +183,7 @@ def compare(  # noqa: PLR0917
     cluster_state: Optional[Mapping[str, Any]] = None,
     adopt: bool = False,
     live: bool = True,
+    kubelet_running: Optional[Mapping[str, Any]] = None,
 ) -> Dict[str, Any]:
     """Compare a node with its plan.
 
@@ -191,6 +192,7 @@ def compare(  # noqa: PLR0917
     :param cluster_state: what the API server knows of it, ``{"labels": {...}, "taints": ["key=value:Effect"]}``; None where nobody asked,
         and then the knobs that only it shows have no entry.
     :param adopt: take over keys of ours that stand in files of someone else: these findings become notes.
+    :param kubelet_running: what the kubelet itself says of its knobs; taken instead of what its command line says, where the plan sets one.
     :param live: False below another root, where only the configured side is judged.
     :returns: ``entries`` (one for each knob that the plan judges, and one for each knob that we wrote earlier and the plan no longer
         has), ``summary`` (``needs``: the dearest of what the managed knobs that drift need, None without drift; ``count``) and
@@ -215,6 +217,8 @@ def compare(  # noqa: PLR0917
             sides["configured"], source = part.get("value"), part.get("source")
         if id in running:
             sides["running"] = running[id]
+        if kubelet_running is not None and wanted.get(id) is not None and id in kubelet_running:
+            sides["running"] = kubelet_running[id]
         ours = is_ours(source)
         judged = [side for side in knob.sides if live or side == "configured"]
         idle = live and knob.needs == "restart" and runs.get("unit") is False

@@ -167,6 +167,13 @@ def get_node(api: Api, name: str) -> Dict[str, Any]:
         raise
 
 
+def account_token(api: Api, namespace: str, account: str, seconds: int) -> str:
+    """A token of a service account, made for this call; :raises ApiError: refused or not reached."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds}}
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/serviceaccounts/{quote(account, safe='')}/token"
+    return str(api.create(path, body)["status"]["token"])
+
+
 def connect(module: AnsibleModule) -> Api:
     """The API server that a module's arguments name; ends the module if it cannot be spoken to at all."""
     if IMPORT_ERROR is not None:

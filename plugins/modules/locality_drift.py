@@ -41,6 +41,11 @@ options:
       - What the API server knows of the node, C(labels) (a dictionary) and C(taints) (a list of texts such as C(key=value:NoSchedule)).
       - Without it labels and taints are not judged.
     type: dict
+  kubelet_running:
+    description:
+      - What the kubelet itself says it runs with, RV(inferops.locality.kubelet_configz#module:running). It is taken instead of the command line of its process
+        for knobs that the plan sets.
+    type: dict
   adopt:
     description: Whether settings of ours in files of someone else are taken over. Their findings are notes then, otherwise errors.
     type: bool

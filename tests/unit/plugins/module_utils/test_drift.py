@@ -598,3 +598,14 @@ def test_files_below_another_root_say_nothing_of_the_pcie_layer() -> None:
     wanted = made(HARDWARE)
     layer = {knob.id for knob in knobs.KNOBS.values() if knob.layer == "pcie"}
     assert not layer & {entry["knob"] for entry in drift.compare(wanted, in_sync(wanted), live=False)["entries"]}
+
+
+def test_what_the_kubelet_says_itself_counts_where_the_plan_sets_a_knob() -> None:
+    wanted = made()
+    state = in_sync(wanted)
+    says = {id: copy.deepcopy(value) for id, value in wanted["knobs"].items() if id.startswith("kubelet.")}
+    assert out_of_sync(drift.compare(wanted, state, kubelet_running=says)) == []
+    # Its command line asks for static; a knob that the plan does not set may have any default.
+    says.update({"kubelet.cpu_manager_policy": "none", "kubelet.topology_manager_options": {"x": "y"}, "kubelet.other": "x"})
+    assert "kubelet.topology_manager_options" not in wanted["knobs"]
+    assert out_of_sync(drift.compare(wanted, state, kubelet_running=says)) == ["kubelet.cpu_manager_policy"]
