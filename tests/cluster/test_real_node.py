@@ -11,12 +11,15 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Optional
 
 import pytest
 
 from controlplane import ApiError, binaries, control_plane
+from controlplane.nodemodules import modules
 from controlplane.realnode import IMAGE, RealNode, real_node
+from turns import TOP, Cluster
 from vlab import node
 
 STATIC = """
@@ -78,6 +81,23 @@ def test_it_refuses_the_checkpoint_of_another_policy(real: RealNode) -> None:
     real.node.run("rm /var/lib/kubelet/cpu_manager_state")
     assert real.restart() == ""
     assert state(real) == {"policyName": "static", "defaultCpuSet": "0-7", "checksum": state(real)["checksum"]}
+
+
+def test_it_says_what_it_runs_with_to_a_token_that_opens_nothing_else(real: RealNode) -> None:
+    real.wait_ready()
+    ours = Cluster(real.cluster, Path(os.devnull))
+    real.cluster.kubectl("apply", "-f", str(TOP / "docs" / "rbac-configz.yaml"))
+    access = until("the authorizer knows", lambda: (found := ours.call("kubelet_access", real.name)).get("token") and found)
+    with modules(real.node) as run:
+        told = run("kubelet_configz", token=access["token"], port=access["port"], timeout=60)
+        assert told.get("running", told)["kubelet.cpu_manager_policy"] == "static"
+        assert told["running"]["kubelet.reserved_cpus"] == "0-1" and told["running"]["kubelet.memory_manager_policy"] == "None"
+        # As RKE2's file of defaults has it.
+        assert told["running"]["kubelet.eviction_hard"] == {"imagefs.available": "5%", "nodefs.available": "5%"}
+        refused = run("kubelet_configz", token=real.cluster.api.post(
+            "/api/v1/namespaces/default/serviceaccounts/default/token", {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+        )["status"]["token"], port=access["port"], timeout=1)
+        assert refused["status"] == 403 and "nodes/configz of docs/rbac-configz.yaml" in refused["msg"]
 
 
 def test_a_guaranteed_pod_has_cpus_of_its_own(real: RealNode) -> None:
