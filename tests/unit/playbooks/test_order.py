@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The inferops.locality authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which order site.yml takes its nodes: begun turns first, servers last, the others as the inventory has them."""
+"""In which order site.yml takes its nodes: begun turns first, servers last, the others as the inventory has them; and how far, if one fails."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.inferops.locality.plugins.module_utils import knobs
 from ansible_collections.inferops.locality.plugins.plugin_utils import paper
 from ansible_collections.inferops.locality.tests.unit import playing
 from ansible_collections.inferops.locality.tests.unit.fixtures import machines as fixtures
@@ -44,3 +45,14 @@ def test_begun_turns_come_first_and_servers_last(inventory: Path) -> None:
     again = playing.play("site", "--tags", "kubelet", inventory=inventory)
     assert re.findall(r"TASK \[Note that the node is begun\] \*+\nok: \[(\w+)\]", again.out) == ["begun"]
     assert {host: counts["changed"] for host, counts in again.recap.items()} == dict.fromkeys(("server", "one", "begun", "two"), 0)
+
+
+def test_t_roll_16_and_18_the_first_node_that_fails_stops_all_after_it(inventory: Path, tmp_path: Path) -> None:
+    # In the way of a file that is written: seen by the module that writes, before it writes any.
+    (tmp_path / "one" / knobs.FILE_SYSCTL[1:]).mkdir(parents=True)
+    before = {name: playing.contents(tmp_path / name) for name in ("two", "server")}
+    run = playing.play("site", "--tags", "host", inventory=inventory)
+    assert run.rc != 0 and "\n4 nodes: 1 written, in sync; 1 failed; 2 left out, the rollout stopped before it\n" in run.out, run.out
+    assert {host: counts["failed"] for host, counts in run.recap.items()} == {"begun": 0, "one": 1, "two": 0, "server": 0}
+    assert {name: playing.contents(tmp_path / name) for name in before} == before
+    assert knobs.FILE_SYSCTL in run.out.split("failure  ")[1].partition("\n\n")[0]
