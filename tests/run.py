@@ -44,6 +44,7 @@ ARTIFACT_LIMIT = 2 * 1024 * 1024
 
 # Scenarios that need a node of tests/lab, the longest first, and the seconds each may take. Without FULL=1 the quick ones are run.
 LAB_SCENARIOS = {
+    "kubelet_state": 7200,
     "knobs": 3600, "boot_fallback": 1800, "removal": 2700, "pcie": 2700, "host_tuning": 1800, "irq_affinity": 1500, "traffic": 1200, "isolation": 1200,
 }
 LAB_QUICK = ("boot_fallback", "host_tuning", "irq_affinity")
@@ -475,7 +476,9 @@ def cluster(run: Run) -> None:
     if code:
         raise StageError("programs")
     real = "tests/cluster/test_real_node.py"
-    run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster", f"--ignore={real}"], CLUSTER_TESTS, LOCALITY_REQUIRE="cluster")
+    # The scenario kubelet_state of the lab runs the table.
+    elsewhere = [f"--ignore={path}" for path in (real, "tests/cluster/test_kubelet_state.py")]
+    run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster", *elsewhere], CLUSTER_TESTS, LOCALITY_REQUIRE="cluster")
     if os.environ.get("FULL"):
         run.pytest(f"pytest {real}", python, ["-n", "0", real], CLUSTER_TESTS, LOCALITY_REQUIRE="cluster")
 
