@@ -62,11 +62,13 @@ def cpu(policy: str = "static", default: str = "0-7", entries: Optional[Dict[str
         **more: Any) -> str:
     """A CPU manager's."""
     data: Dict[str, Any] = {"policyName": policy, "defaultCpuSet": default}
-    data.update({} if entries is None else {"entries": entries}, **({} if pods is None else {"podEntries": pods}))
-    checksum = kubelet_state.cpu_checksum("v2" if form == "v4" else form, {key.lower(): value for key, value in data.items()})
+    data.update({} if entries is None else {"entries": entries})
     if form == "v4":
-        inner = json.dumps(data)
+        inner = json.dumps({**data, **({} if pods is None else {"podEntries": pods})})
         more = {"data": inner, "dataChecksum": kubelet_state.data_checksum(inner), **more}
+    elif pods is not None:
+        data["podEntries"] = pods
+    checksum = kubelet_state.cpu_checksum("v2" if form == "v4" else form, {key.lower(): value for key, value in data.items()})
     return json.dumps({**data, "checksum": checksum, **more})
 
 
@@ -85,7 +87,7 @@ def memory(policy: str = "Static", change: Optional[Callable[[Dict[str, Any]], A
         if change:
             change(nodes)
         data: Dict[str, Any] = {"policyName": policy, "machineState": nodes, "entries": entries or {}}
-        checksum = kubelet_state.memory_checksum("v1", {key.lower(): value for key, value in data.items()})
+        checksum = kubelet_state.memory_checksum("v2" if form == "v2" else "v1", {key.lower(): value for key, value in data.items()})
         outer = {"data": (inner := json.dumps(data)), "dataChecksum": kubelet_state.data_checksum(inner)} if form == "v3" else {}
         return json.dumps({**data, "checksum": checksum, **outer, **more})
     return made
@@ -272,6 +274,10 @@ ROWS: Dict[str, Row] = {
     "1.2 1.6 K12 CPU form v3, the gate is off": Row(STATIC, cpu(default="0-3,6-7", pods={POD: {"cpuSet": "4-5"}}, form="v3"), None, CORRUPT,
                                                     "which a kubelet without the feature gate PodLevelResourceManagers does not read", "cpu"),
     "1.2 K12 CPU form v3, the gate is on": Row([*STATIC, PODS], cpu(default="0-3,6-7", pods={POD: {"cpuSet": "4-5"}}, form="v3")),
+    "1.2 1.6 CPU form v3 without pods, the gate is off": Row(STATIC, cpu(form="v3"), None, CORRUPT, "which a kubelet without the feature gate", "cpu"),
+    "1.2 CPU form v3 without pods, the gate is on": Row([*STATIC, PODS], cpu(form="v3")),
+    "1.3 1.6 memory form v2 without pods, the gate is off": Row(MEM, None, memory(form="v2"), CORRUPT, "which a kubelet without the feature gate", "memory"),
+    "1.3 memory form v2 without pods, the gate is on": Row([*MEM, PODS], None, memory(form="v2")),
     "1.2 K12 CPU form of 1.37 with CPUs of pods": Row(STATIC, cpu(default="0-3,6-7", pods={POD: {"cpuSet": "4-5"}}, form="v4"), None,
                                                       "doesn't match with CPUs in state", "CPUs 4-5 are not in it", "cpu"),
     "1.2 1.3 K12 forms of 1.37": Row([*STATIC, *MEM], cpu(form="v4"), memory(form="v3")),

@@ -257,6 +257,8 @@ CHANGES: dict[str, tuple[Optional[str], Optional[str], dict, dict, Optional[bool
                                                   ["memory is of form v2, which Kubernetes 1.35 does not read"]),
     "the same on 1.36 without the gate": (PODS_V3, None, {}, {"minor": 36}, False, ["cpu is of form v3, which a kubelet without the feature gate PodLevelR"]),
     "the same on 1.36 without the gate, memory": (None, memory(pods={}), {}, {"minor": 36}, False, ["memory is of form v2, which a kubelet without the"]),
+    "the same without pods on 1.36 without the gate": (cpu(form="v3"), None, {}, {"minor": 36}, False, ["cpu is of form v3, which a kubelet without the"]),
+    "the same without pods on 1.36 with the gate": (cpu(form="v3"), None, {}, {"minor": 36, "gates": GATE}, True, []),
     "the same on 1.36 with the gate": (PODS_V3, None, {}, {"minor": 36, "gates": GATE}, True, []),
     "the same on 1.36, and nobody knows the gates": (PODS_V3, None, {}, {"minor": 36, "gates": None}, None, ["feature gate PodLevelResourceM"]),
     "the same on 1.37": (PODS_V3, None, {}, {"minor": 37}, None, ["feature gate PodLevelResourceM"]),

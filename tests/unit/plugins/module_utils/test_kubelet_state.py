@@ -201,6 +201,9 @@ def test_memory_checkpoint_of_every_form() -> None:
     assert (v1.form, v1.machine[0]["memory"]["allocatable"], v1.entries["pod"]["container1"]) == ("v1", 1536, [BLOCK])
     v2 = kubelet_state.decode_memory(json.dumps({**MEMORY, "podEntries": {"pod": {"memoryBlocks": [BLOCK]}}, "checksum": 1278640530}))
     assert (v2.form, v2.pods) == ("v2", {"pod": [BLOCK]})
+    without = {"policyName": "None", "machineState": {}}
+    checksum = kubelet_state.memory_checksum("v2", {key.lower(): value for key, value in without.items()})
+    assert kubelet_state.decode_memory(json.dumps({**without, "checksum": checksum})).form == "v2"
     inner = json.dumps({**MEMORY, "podEntries": {"pod": {"memoryBlocks": [BLOCK]}}})
     v3 = kubelet_state.decode_memory(json.dumps({**MEMORY, "checksum": 4215593881, "data": inner, "dataChecksum": kubelet_state.data_checksum(inner)}))
     assert (v3.form, v3.pods) == ("v3", {"pod": [BLOCK]})
