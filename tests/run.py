@@ -44,7 +44,7 @@ ARTIFACT_LIMIT = 2 * 1024 * 1024
 
 # Scenarios that need a node of tests/lab, the longest first, and the seconds each may take. Without FULL=1 the quick ones are run.
 LAB_SCENARIOS = {
-    "kubelet_state": 7200,
+    "kubelet_state": 5400,
     "knobs": 3600, "boot_fallback": 1800, "removal": 2700, "pcie": 2700, "host_tuning": 1800, "irq_affinity": 1500, "traffic": 1200, "isolation": 1200,
 }
 LAB_QUICK = ("boot_fallback", "host_tuning", "irq_affinity")
