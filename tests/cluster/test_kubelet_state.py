@@ -558,7 +558,7 @@ def plans(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> List[Tuple[Dict
     (folder / "write.yml").write_text(PLAYBOOK, encoding="utf-8")
     argv = [sys.executable, "-m", "ansible", "playbook", "-i", str(folder / "hosts.json"), str(folder / "write.yml")]
     collections = Path(plan.__file__).parents[5]
-    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_CONFIG": os.devnull}
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_CONFIG": str(Path(plan.__file__).parents[2] / "ansible.cfg")}
     done = subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return found
