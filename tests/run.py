@@ -44,9 +44,11 @@ ARTIFACT_LIMIT = 2 * 1024 * 1024
 
 # Scenarios that need a node of tests/lab, the longest first, and the seconds each may take. Without FULL=1 the quick ones are run.
 LAB_SCENARIOS = {
-    "kubelet_state": 5400,
+    "kubelet_state": 5400, "rollout": 5400, "rollout_resume": 5400,
     "knobs": 3600, "boot_fallback": 1800, "removal": 2700, "pcie": 2700, "host_tuning": 1800, "irq_affinity": 1500, "traffic": 1200, "isolation": 1200,
 }
+# Those of them whose nodes are nodes of a control plane, and its name.
+LAB_CLUSTERS = {"kubelet_state": "kubelet", "rollout": "rollout", "rollout_resume": "rollout-resume"}
 LAB_QUICK = ("boot_fallback", "host_tuning", "irq_affinity")
 LAB_AT_ONCE = 2
 
@@ -466,15 +468,20 @@ def artifact(run: Run) -> None:
     run.demo(run.bundle, inventory, "inferops.locality.site", elsewhere, ANSIBLE_COLLECTIONS_PATH=str(installed))
 
 
-def cluster(run: Run) -> None:
-    """a real control plane on the loopback address, its nodes stand-ins (tests/cluster/README.md says what it needs)"""
-    python = Path(sys.executable).parent / "python"
+def cluster_programs(run: Run) -> None:
+    """:raises StageError: they cannot be made."""
     log = run.log("programs")
     start = time.monotonic()
-    code = run.execute([python, "tests/cluster/cluster.py", "binaries"], log, timeout=CLUSTER_BUILD)
+    code = run.execute([Path(sys.executable).parent / "python", "tests/cluster/cluster.py", "binaries"], log, timeout=CLUSTER_BUILD)
     run.tell("programs of the cluster", Count(failed=1) if code else Count(passed=1), time.monotonic() - start, log)
     if code:
         raise StageError("programs")
+
+
+def cluster(run: Run) -> None:
+    """a real control plane on the loopback address, its nodes stand-ins (tests/cluster/README.md says what it needs)"""
+    python = Path(sys.executable).parent / "python"
+    cluster_programs(run)
     real = "tests/cluster/test_real_node.py"
     # The scenario kubelet_state of the lab runs the table.
     elsewhere = [f"--ignore={path}" for path in (real, "tests/cluster/test_kubelet_state.py")]
@@ -491,6 +498,8 @@ def lab(run: Run) -> None:
     before = lab_nodes(program)
     chosen = {name: budget for name, budget in LAB_SCENARIOS.items() if name in LAB_QUICK or os.environ.get("FULL")}
     run.command("image of the nodes", [*program, "image"])
+    if any(name in LAB_CLUSTERS for name in chosen):
+        cluster_programs(run)
     path = os.pathsep.join([str(bin_folder), os.environ["PATH"]])
 
     def scenario(name: str, budget: int, log: Path) -> None:
@@ -512,6 +521,8 @@ def lab(run: Run) -> None:
     finally:
         for node in lab_nodes(program) - before:
             subprocess.run([*map(str, program), "down", node], cwd=TOP, check=False, capture_output=True)
+        for name in (cluster for scenario, cluster in LAB_CLUSTERS.items() if scenario in chosen):
+            subprocess.run([program[0], "tests/cluster/cluster.py", "down", name], cwd=TOP, check=False, capture_output=True)
     log = run.log("boots")
     run.execute([*program, "boots", "--since", since], log)
     print(*(f"         | {line}" for line in log.read_text(errors="replace").splitlines()[1:]), sep="\n", flush=True)

@@ -345,8 +345,9 @@ def test_check_mode_says_what_would_be_evicted_and_what_is_in_the_way_and_change
     cluster.budget(namespace, "kept", 1)
     name = cluster.names(namespace)[0]
     with Watcher(cluster) as watcher:
-        done = playing.run("--check", "--diff", "-v")
+        done = playing.run("--check", "--diff")
     assert done.returncode == 0, done.stdout
+    assert f"a: would be evicted: {namespace}/{name}" in done.stdout and "b: would be evicted: no pod" in done.stdout
     # Lines of a warning are folded.
     assert f"pod {namespace}/{name} may not be evicted" in " ".join((done.stdout + done.stderr).split())
     assert untouched(cluster, "a", "b") and watcher.seen == [] and cluster.holders() == []
