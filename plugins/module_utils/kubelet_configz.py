@@ -40,7 +40,14 @@ class ConfigzError(Exception):
 
 
 def running(config: Mapping[str, Any]) -> Dict[str, Any]:
-    """Knobs of ``kubeletconfig``, in the form that :func:`kubelet_args.values` gives them; one that is not set is None."""
+    """Knobs of ``kubeletconfig``, in the form that :func:`kubelet_args.values` gives them; one that is not set is None.
+
+    With ``reservedSystemCPUs`` the CPUs of the two reservations say nothing: the kubelet drops those of kubeReserved and counts the list in systemReserved,
+    whatever was given (cmd/kubelet/app/server.go).
+    """
+    if config.get("reservedSystemCPUs"):
+        kept = {field: {name: value for name, value in (config.get(field) or {}).items() if name != "cpu"} for field in ("systemReserved", "kubeReserved")}
+        config = {**config, **kept}
     return kubelet_args.values(_flags(config))
 
 

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, Iterator
 
 import pytest
 import yaml
@@ -283,3 +284,26 @@ def test_inventories_set_what_somebody_reads() -> None:
     files = [path for name in ("example", "demo") for path in (TOP / "inventories" / name).glob("*_vars/*.yml")]
     names = {name for path in files for name in load(path)}
     assert {name for name in names if name.startswith("locality_")} - set(variable_rows()) == set()
+
+
+def _blocks(value: object) -> Iterator[dict[str, Any]]:
+    """Every block with a rescue, at any depth."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _blocks(item)
+    elif isinstance(value, dict):
+        if "rescue" in value:
+            yield value
+        for item in value.values():
+            yield from _blocks(item)
+
+
+def test_no_rescue_makes_the_condition_of_its_own_block_false_before_it_is_through() -> None:
+    """The condition of a block is asked for each task of its rescue too: what comes after a change of it would be skipped."""
+    wrong = []
+    for path in [*(TOP / "playbooks").rglob("*.yml"), *(TOP / "roles").rglob("tasks/*.yml")]:
+        for block in _blocks(yaml.safe_load(path.read_text(encoding="utf-8"))):
+            read = set(re.findall(r"\w+", str(block.get("when", ""))))
+            set_facts = [set(task.get("ansible.builtin.set_fact", {})) for task in block["rescue"]]
+            wrong += [f"{path.relative_to(TOP)}: {name}" for names in set_facts[:-1] for name in names & read]
+    assert wrong == []

@@ -24,7 +24,8 @@ CONFIG: Dict[str, Any] = {
     "cpuManagerReconcilePeriod": "10s", "topologyManagerPolicy": "restricted", "topologyManagerScope": "container",
     "topologyManagerPolicyOptions": {"max-allowable-numa-nodes": "16"}, "memoryManagerPolicy": "Static",
     "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1100Mi"}}, {"numaNode": 1, "limits": {"memory": "1Gi"}}],
-    "reservedSystemCPUs": "0-1,4-5", "systemReserved": {"memory": "1Gi"}, "kubeReserved": {"cpu": "500m", "memory": "1Gi"},
+    # The kubelet counts the CPUs of the list itself.
+    "reservedSystemCPUs": "0-1,4-5", "systemReserved": {"cpu": "4", "memory": "1Gi"}, "kubeReserved": {"memory": "1Gi"},
     "evictionHard": {"memory.available": "100Mi", "imagefs.available": "5%"},
 }
 
@@ -35,9 +36,11 @@ def test_its_fields_are_the_knobs_that_the_flags_of_the_same_name_are() -> None:
         ("cpu-manager-policy-options", "strict-cpu-reservation=true"), ("topology-manager-policy", "restricted"), ("topology-manager-scope", "container"),
         ("topology-manager-policy-options", "max-allowable-numa-nodes=16"), ("memory-manager-policy", "Static"),
         ("reserved-memory", "0:memory=1100Mi;1:memory=1Gi"), ("reserved-cpus", "0-1,4-5"), ("system-reserved", "memory=1Gi"),
-        ("kube-reserved", "cpu=500m,memory=1Gi"), ("eviction-hard", "memory.available<100Mi,imagefs.available<5%"),
+        ("kube-reserved", "memory=1Gi"), ("eviction-hard", "memory.available<100Mi,imagefs.available<5%"),
     ])
     assert set(kubelet_configz.running({}).values()) == {None}
+    by_count = {"systemReserved": {"cpu": "2"}, "kubeReserved": {"cpu": "500m"}}
+    assert [kubelet_configz.running(by_count)[f"kubelet.{name}_reserved"] for name in ("system", "kube")] == [{"cpu": "2"}, {"cpu": "500m"}]
 
 
 def test_each_flag_of_a_plan_has_a_field() -> None:
