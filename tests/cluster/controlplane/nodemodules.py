@@ -43,7 +43,7 @@ class Modules:
         try:
             channel.write(json.dumps({"module": module, "args": args}) + "\n")
             channel.flush()
-            ready, _, _ = select.select([answers], [], [], _SECONDS)
+            ready = select.select([answers], [], [], _SECONDS)[0]
             line = answers.readline() if ready else ""
         except OSError:
             line = ""
