@@ -55,7 +55,7 @@ def _record(path: str, started: str | None, results: dict[str, Any], summary: di
     """Write the run, and below the same folder each host of it."""
     folder, name = os.path.split(path)
     run = {
-        "run": os.path.splitext(name)[0], "by": f"{os.environ.get('SUDO_USER') or getpass.getuser()}@{socket.gethostname()}", "started": started,
+        "run": os.path.splitext(name)[0], "by": f"{_user()}@{socket.gethostname()}", "started": started,
         "ended": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "collection": runtime.version(),
     }
     for host, result in results.items():
@@ -63,8 +63,23 @@ def _record(path: str, started: str | None, results: dict[str, Any], summary: di
     _write(path, _json({**run, **summary}))
 
 
+def _user() -> str:
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):
+        # In a container, say, whose user has no name.
+        return str(os.getuid())
+
+
 def _json(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=1, sort_keys=True) + "\n"
+    return json.dumps(_keyed(value), indent=1, sort_keys=True, default=str) + "\n"
+
+
+def _keyed(value: Any) -> Any:
+    """With texts as keys. A refused policy has whatever YAML makes: numbers beside texts, dates."""
+    if isinstance(value, dict):
+        return {str(key): _keyed(item) for key, item in value.items()}
+    return [_keyed(item) for item in value] if isinstance(value, list) else value
 
 
 def _write(path: str, text: str) -> None:

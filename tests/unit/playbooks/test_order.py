@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The inferops.locality authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which order site.yml takes its nodes: begun turns first, servers last, the others as the inventory has them; and how far, if one fails."""
+"""In which order site.yml and rollback.yml take their nodes: begun turns first, servers last, others as the inventory has them; and how far, if one fails."""
 
 from __future__ import annotations
 
@@ -56,3 +56,10 @@ def test_t_roll_16_and_18_the_first_node_that_fails_stops_all_after_it(inventory
     assert {host: counts["failed"] for host, counts in run.recap.items()} == {"begun": 0, "one": 1, "two": 0, "server": 0}
     assert {name: playing.contents(tmp_path / name) for name in before} == before
     assert knobs.FILE_SYSCTL in run.out.split("failure  ")[1].partition("\n\n")[0]
+
+
+def test_a_removal_takes_them_in_the_same_order(inventory: Path) -> None:
+    assert playing.play("site", "--tags", "kubelet", inventory=inventory).rc == 0
+    run = playing.play("rollback", "-e", "record=none", "--check", inventory=inventory)
+    assert run.rc == 0, run.out
+    assert re.findall(r"TASK \[Note that the node is begun\] \*+\nok: \[(\w+)\]", run.out) == ["begun", "one", "two", "server"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import shutil
@@ -94,6 +95,32 @@ def test_what_nobody_can_go_back_to_is_refused(tmp_path: Path, arguments: tuple[
     (tmp_path / "node").mkdir()
     run = playing.play("rollback", *arguments, inventory=playing.write_inventory(tmp_path / "inventory", {"node": tmp_path / "node"}, {}))
     assert run.rc != 0 and "rollback.record: " in run.out and text in run.text
+
+
+@pytest.mark.parametrize("arguments", [("--tags", "host"), ("--skip-tags", "kubelet")])
+def test_a_part_is_not_taken_off(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """Tags reach no task that takes something off: without a word the run would call the node in sync, or take off what was to be skipped."""
+    root = tmp_path / "node"
+    paper.build(_description(), root)
+    inventory = playing.write_inventory(tmp_path / "inventory", {"node": root}, {})
+    before = playing.contents(root)
+    run = playing.play("rollback", *NONE, *arguments, inventory=inventory)
+    assert run.rc != 0 and "rollback.tags: found --tags or --skip-tags" in run.out and playing.contents(root) == before
+
+
+def test_a_policy_that_json_has_no_form_for_costs_no_host_its_record(tmp_path: Path) -> None:
+    roots = {name: tmp_path / name for name in ("wrong", "right")}
+    for root in roots.values():
+        paper.build(_description(), root)
+    wrong = {"host": {"swappiness": datetime.date(2026, 1, 1), 1: 2}}
+    records = {"locality_records_dir": str(tmp_path / "records")}
+    inventory = playing.write_inventory(tmp_path / "inventory", roots, records, {"wrong": {"locality_policy": wrong}})
+    run = playing.play("site", "--tags", "host", inventory=inventory)
+    assert run.rc != 0 and "2 nodes: 1 written, in sync; 1 refused" in run.out, run.text
+    kept = {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "records").glob("*/site-*.json")}
+    assert {host: record["outcome"] for host, record in kept.items()} == {"wrong": "refused", "right": "written"}
+    assert kept["wrong"]["policy"]["host"] == {"swappiness": "2026-01-01", "1": 2}
+    assert len(list((tmp_path / "records").glob("site-*.json"))) == 1
 
 
 def test_a_run_is_gone_back_to_by_its_record(tmp_path: Path) -> None:
