@@ -261,7 +261,7 @@ def test_the_process_of_a_cluster_answers_requests_of_its_own(listening: control
         raise ClusterError("it does not run")
 
     listening.requests.update({"echo": lambda request: {"got": request["value"]}, "refuse": refuse})
-    assert control.ask(listening.path, 10, do="echo", value=3) == {"got": 3}
+    assert control.ask(listening.path, 10, do="echo", value=3, seconds=5) == {"got": 3}
     with pytest.raises(ClusterError, match=r"^it does not run$"):
         control.ask(listening.path, 10, do="refuse")
     with pytest.raises(ClusterError, match="KeyError 'value'"):

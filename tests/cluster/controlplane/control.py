@@ -84,8 +84,8 @@ class Control:
         self._server.server_close()
 
 
-def ask(path: Path, seconds: float, **request: Any) -> Dict[str, Any]:
-    """Sends a request to the process that holds a cluster; returns its answer.
+def ask(path: Path, seconds: float, /, **request: Any) -> Dict[str, Any]:
+    """Sends a request to the process that holds a cluster; returns its answer. A request may have ``seconds`` of its own.
 
     :raises ClusterError: nobody listens there, it has no answer in time, or it cannot be done.
     """
