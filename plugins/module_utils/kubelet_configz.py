@@ -20,15 +20,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import kubelet_a
 PORT = 10250
 # Answers of a kubelet that has just started, or whose API server has not answered it yet.
 _PASSING = (401, 500, 502, 503, 504)
-# Of KubeletConfiguration v1beta1: fields to flags, as pkg/kubelet/apis and cmd/kubelet/app/options have them.
-_PLAIN = (
-    ("cpuManagerPolicy", "cpu-manager-policy"), ("topologyManagerPolicy", "topology-manager-policy"), ("topologyManagerScope", "topology-manager-scope"),
-    ("memoryManagerPolicy", "memory-manager-policy"), ("reservedSystemCPUs", "reserved-cpus"),
-)
-_MAPS = (
-    ("cpuManagerPolicyOptions", "cpu-manager-policy-options", "="), ("topologyManagerPolicyOptions", "topology-manager-policy-options", "="),
-    ("systemReserved", "system-reserved", "="), ("kubeReserved", "kube-reserved", "="), ("evictionHard", "eviction-hard", "<"),
-)
+_FLAG_OF = {knob: flag for flag, knob in kubelet_args.FLAGS.items()}
 
 
 class ConfigzError(Exception):
@@ -52,11 +44,17 @@ def running(config: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _flags(config: Mapping[str, Any]) -> List[Tuple[str, str]]:
-    found = [(flag, str(config[field])) for field, flag in _PLAIN if config.get(field)]
-    for field, flag, separator in _MAPS:
-        found += [(flag, f"{name}{separator}{value}") for name, value in sorted((config.get(field) or {}).items())]
-    for node in config.get("reservedMemory") or []:
-        found += [("reserved-memory", f"{node['numaNode']}:{kind}={amount}") for kind, amount in sorted(node["limits"].items())]
+    """The flags that say what the fields of a KubeletConfiguration v1beta1 do."""
+    found: List[Tuple[str, str]] = []
+    for field, knob in kubelet_args.FIELDS.items():
+        flag, value = _FLAG_OF[knob], config.get(field)
+        if field == "reservedMemory":
+            found += [(flag, f"{node['numaNode']}:{kind}={amount}") for node in value or [] for kind, amount in sorted(node["limits"].items())]
+        elif isinstance(value, Mapping):
+            separator = "<" if field == "evictionHard" else "="
+            found += [(flag, f"{name}{separator}{amount}") for name, amount in sorted(value.items())]
+        elif value:
+            found.append((flag, str(value)))
     return found
 
 

@@ -46,7 +46,7 @@ def test_its_fields_are_the_knobs_that_the_flags_of_the_same_name_are() -> None:
 def test_each_flag_of_a_plan_has_a_field() -> None:
     made = plan.make_plan(topology(regular(cores=2)), PLATFORM, {})
     given = dict(argument.split("=", 1) for argument in made["kubelet"]["args"])
-    known = {flag for _field, flag in kubelet_configz._PLAIN} | {flag for _field, flag, _separator in kubelet_configz._MAPS} | {"reserved-memory"}
+    known = {flag for flag, knob in kubelet_args.FLAGS.items() if knob in kubelet_args.FIELDS.values()}
     assert set(given) <= known and set(kubelet_args.FLAGS) == known
 
 
