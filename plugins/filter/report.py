@@ -65,6 +65,10 @@ def locality_cost(entries: Any) -> Any:
     return report.cost_line(plain(entries))
 
 
+def locality_turns(groups: Any, chosen: str) -> Any:
+    return report.turns(_mapping(groups, "locality_turns"), chosen)
+
+
 def locality_removal(state: Any, reboot_required: Any, reboot_ok: Any = False, cluster: Any = False) -> Any:
     return rollout.removal(
         plain(_mapping(state, "locality_removal")), reboot_required=boolean(reboot_required), reboot_ok=boolean(reboot_ok), cluster=boolean(cluster),
@@ -87,4 +91,5 @@ class FilterModule:
             "locality_results": locality_results,
             "locality_rollout": locality_rollout,
             "locality_stale_files": locality_stale_files,
+            "locality_turns": locality_turns,
         }

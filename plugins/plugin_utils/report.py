@@ -176,6 +176,17 @@ def cost(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     return result
 
 
+# Groups that playbooks/tasks/order.yml makes.
+_FIRST, _LAST = "locality_first", "locality_last"
+
+
+def turns(groups: Mapping[str, Sequence[str]], chosen: str) -> list[str]:
+    """Hosts of the group ``chosen`` in the order of their turns: begun ones first, servers last, the others as the inventory has them."""
+    first, last, members = (set(groups.get(name) or ()) for name in (_FIRST, _LAST, chosen))
+    # A sort keeps the order of those that are equal.
+    return sorted((host for host in groups["all"] if host in members), key=lambda host: 0 if host in first else 2 if host in last else 1)
+
+
 def cost_line(entries: Iterable[Mapping[str, Any]]) -> str:
     """The same in one line."""
     return "; ".join(f"{need}: {', '.join(names)}" for need, names in cost(entries).items())
@@ -361,4 +372,5 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 __all__ = (
     "LAYERS", "OUTCOMES", "STYLES", "audit_lines", "cost", "cost_line", "count_line", "drift_line", "drift_names", "drifting", "errors", "finding_line",
     "host_summary", "layers", "lines", "node_lines", "proof", "refusal", "reported", "reported_line", "results", "shown", "stale_files", "summary",
+    "turns",
 )

@@ -198,3 +198,11 @@ def test_what_it_costs_is_one_line_dearest_first() -> None:
     entries = [{"knob": "vm.swappiness", "needs": "live"}, {"knob": "kernel.hugepages", "needs": "reboot"}, {"knob": "vm.thp", "needs": "live"}]
     assert report.cost_line(entries) == "reboot: kernel.hugepages; live: vm.swappiness, vm.thp"
     assert report.cost_line([]) == ""
+
+
+def test_turns_are_taken_begun_ones_first_and_servers_last() -> None:
+    groups = {"all": ["server", "one", "begun", "two", "other"], "chosen": ["two", "one", "begun", "server"], "locality_first": ["begun"],
+              "locality_last": ["server", "other"]}
+    assert report.turns(groups, "chosen") == ["begun", "one", "two", "server"]
+    assert report.turns({"all": ["b", "a"], "chosen": ["a", "b"]}, "chosen") == ["b", "a"]
+    assert report.turns(groups, "nobody") == []
