@@ -161,13 +161,13 @@ def _join(options: argparse.Namespace) -> int:
     # Here, so that one sees what a long build does.
     binaries.programs(["kubelet"])
     # Files, start and Ready each have a limit of their own.
-    told = control.ask(path, 3 * READY_SECONDS, do="join", node=options.node, lab=str(config.cache().top))
+    told = control.ask(path, 3 * READY_SECONDS, {"do": "join", "node": options.node, "lab": str(config.cache().top)})
     say(f"{options.name}: node {options.node} is Ready after {told['seconds']} s")
     return 0
 
 
 def _kubeconfig(options: argparse.Namespace) -> int:
-    told = control.ask(Path(_running(options.name)["control"]), 300, do="kubeconfig", manifest=str(options.manifest.absolute()))
+    told = control.ask(Path(_running(options.name)["control"]), 300, {"do": "kubeconfig", "manifest": str(options.manifest.absolute())})
     options.out.touch(mode=0o600)
     options.out.write_text(told["kubeconfig"], encoding="utf-8")
     return 0

@@ -23,7 +23,7 @@ from typing import Any, Callable, Iterator, List
 
 import pytest
 
-from controlplane import ClusterError, StandIns, binaries, control, nodemodules
+from controlplane import ClusterError, StandIns, binaries, control, nodemodules, put
 from controlplane.plane import CONTROLLERS, ReservedPort
 from controlplane.realnode import RealNodes, Tunnel
 
@@ -210,7 +210,7 @@ def test_the_image_of_a_real_node_is_whole(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_modules_run_as_they_are_packed_for_a_node(tmp_path: Path) -> None:
-    with tarfile.open(fileobj=io.BytesIO(nodemodules.archive())) as tar:
+    with tarfile.open(fileobj=io.BytesIO(put.archive(nodemodules.files(), {}))) as tar:
         tar.extractall(tmp_path, filter="data")
     asked = [{"module": "kubelet_cpu_state", "args": {"root": str(tmp_path)}}, {"module": "kubelet_cpu_state", "args": {"roots": 1}},
              {"module": "no_such_module", "args": {}}]
@@ -261,11 +261,11 @@ def test_the_process_of_a_cluster_answers_requests_of_its_own(listening: control
         raise ClusterError("it does not run")
 
     listening.requests.update({"echo": lambda request: {"got": request["value"]}, "refuse": refuse})
-    assert control.ask(listening.path, 10, do="echo", value=3, seconds=5) == {"got": 3}
+    assert control.ask(listening.path, 10, {"do": "echo", "value": 3}) == {"got": 3}
     with pytest.raises(ClusterError, match=r"^it does not run$"):
-        control.ask(listening.path, 10, do="refuse")
+        control.ask(listening.path, 10, {"do": "refuse"})
     with pytest.raises(ClusterError, match="KeyError 'value'"):
-        control.ask(listening.path, 10, do="echo")
+        control.ask(listening.path, 10, {"do": "echo"})
     with pytest.raises(ClusterError, match=r"^no node a; there are none$"):
         control.tell(listening.path, "a", "status")
 
@@ -276,9 +276,9 @@ def test_an_answer_that_does_not_come_is_said(listening: control.Control) -> Non
 
     listening.requests.update({"sleep": lambda request: time.sleep(2) or {}, "end": end})
     with pytest.raises(ClusterError, match="has no answer after 1 s"):
-        control.ask(listening.path, 1, do="sleep")
+        control.ask(listening.path, 1, {"do": "sleep"})
     with pytest.raises(ClusterError, match="ended before it answered"):
-        control.ask(listening.path, 10, do="end")
+        control.ask(listening.path, 10, {"do": "end"})
 
 
 def reached(condition: Callable[[], bool]) -> bool:

@@ -12,26 +12,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import pytest
 
 from controlplane import Api, ApiError, ClusterError, ControlPlane, binaries, control, control_plane
+from turns import until
 from vlab import process
 
 HERE = Path(__file__).resolve().parent
-PATIENCE = 90.0
-
-
-def until(what: str, reached: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """The first true answer. Emulated and shared machines are slow: patience is no measure of anything."""
-    deadline = time.monotonic() + patience
-    while True:
-        found = reached()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"not within {patience:.0f} s: {what}"
-        time.sleep(0.1)
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +36,7 @@ from ansible_collections.inferops.locality.plugins.plugin_utils import runtime
 from controlplane import Api, ControlPlane, control_plane
 from controlplane.nodemodules import Modules, modules
 from controlplane.realnode import IMAGE, RealNode, real_node
+from turns import until_slowly as until
 from vlab import config, node
 from vlab.node import Node
 
@@ -587,16 +587,6 @@ def test_the_kubelet_starts_as_planned(lab: Lab, plans: List[Tuple[Dict[str, Any
 # -- containers that live ---------------------------------------------------------------------------------------------
 
 
-def until(what: str, reached: Callable[[], Any], patience: float = 300) -> Any:
-    deadline = time.monotonic() + patience
-    while True:
-        found = reached()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"not within {patience:.0f} s: {what}"
-        time.sleep(1)
-
-
 def test_nothing_is_removed_under_a_pinned_pod(lab: Lab) -> None:
     api, pods = lab.real.cluster.api, "/api/v1/namespaces/default/pods"
     lab.stage([*STATIC, *MEM], {CPU: None, MEMORY: None})
@@ -650,7 +640,7 @@ def test_after_a_power_cut_with_other_memory_the_node_comes_back_by_itself(lab: 
     machine.run("sync")
 
     machine.power_cut(memory1=1280)
-    until("it is Ready", lambda: _ready_since_this_boot(lab.real), 900)
+    until("it is Ready", lambda: _ready_since_this_boot(lab.real), patience=900)
     assert machine.run("cat /sys/devices/system/cpu/isolated").stdout == "2-3\n"
     after = lab.there()
     copies = [path for path in after if path.startswith(f"{SAVED}/memory_manager_state.")]

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional
 
 import pytest
 
@@ -20,6 +19,7 @@ from controlplane import ApiError, binaries, control_plane
 from controlplane.nodemodules import modules
 from controlplane.realnode import IMAGE, RealNode, real_node
 from turns import TOP, Cluster
+from turns import until_slowly as until
 from vlab import node
 
 STATIC = """
@@ -36,16 +36,6 @@ if not os.environ.get("FULL"):
 def real(programs: None) -> Iterator[RealNode]:
     with control_plane() as cluster, node("kubelet") as machine, real_node(machine, cluster) as joined:
         yield joined
-
-
-def until(what: str, reached: Callable[[], Any], patience: float = 300) -> Any:
-    deadline = time.monotonic() + patience
-    while True:
-        found = reached()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"not within {patience:.0f} s: {what}"
-        time.sleep(1)
 
 
 def pod(real: RealNode, name: str) -> Optional[Dict[str, Any]]:

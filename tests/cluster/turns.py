@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import json
@@ -28,15 +29,19 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 PATIENCE = 90.0
 
 
-def until(what: str, reached: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """The first true answer."""
+def until(what: str, reached: Callable[[], Any], patience: float = PATIENCE, pause: float = 0.1) -> Any:
+    """The first true answer. Emulated and shared machines are slow: patience is no measure of anything."""
     deadline = time.monotonic() + patience
     while True:
         found = reached()
         if found:
             return found
         assert time.monotonic() < deadline, f"not within {patience:.0f} s: {what}"
-        time.sleep(0.1)
+        time.sleep(pause)
+
+
+# On an emulated node, where each look takes a while.
+until_slowly = functools.partial(until, patience=300, pause=1)
 
 
 class Cluster:

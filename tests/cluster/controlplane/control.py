@@ -84,8 +84,8 @@ class Control:
         self._server.server_close()
 
 
-def ask(path: Path, seconds: float, /, **request: Any) -> Dict[str, Any]:
-    """Sends a request to the process that holds a cluster; returns its answer. A request may have ``seconds`` of its own.
+def ask(path: Path, seconds: float, request: Mapping[str, Any]) -> Dict[str, Any]:
+    """Sends a request to the process that holds a cluster; returns its answer, for which it waits so many seconds.
 
     :raises ClusterError: nobody listens there, it has no answer in time, or it cannot be done.
     """
@@ -114,4 +114,4 @@ def tell(path: Path, node: str, action: str, **values: Any) -> Dict[str, Any]:
 
     :raises ClusterError: nobody listens there, or it cannot be done.
     """
-    return ask(path, 30, node=node, do=action, **values)
+    return ask(path, 30, {"node": node, "do": action, **values})

@@ -6,18 +6,17 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
 import select
 import subprocess
-import tarfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, Tuple
 
 from vlab.node import Node
 
 from controlplane.binaries import ClusterError
+from controlplane.put import put_files
 
 _TOP = Path(__file__).resolve().parents[3]
 _GUEST = Path(__file__).resolve().parents[1] / "guest"
@@ -53,8 +52,8 @@ class Modules:
         return result
 
 
-def archive() -> bytes:
-    """A tar of the modules, of what they import, and of the program that runs them.
+def files() -> Dict[str, Tuple[bytes, int]]:
+    """The modules, what they import, and the program that runs them.
 
     :raises ClusterError: ansible-core is not there.
     """
@@ -69,13 +68,7 @@ def archive() -> bytes:
         here = sorted((_TOP / "plugins" / folder).glob("*.py"))
         files.update({f"ansible_collections/inferops/locality/plugins/{folder}/{path.name}": path.read_bytes() for path in here})
     files["run_modules.py"] = (_GUEST / "run_modules.py").read_bytes()
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(f"{_LIB}/{name}")
-            entry.size, entry.mode = len(content), 0o644
-            tar.addfile(entry, io.BytesIO(content))
-    return out.getvalue()
+    return {f"{_LIB}/{name}": (content, 0o644) for name, content in files.items()}
 
 
 @contextmanager
@@ -84,10 +77,7 @@ def modules(node: Node) -> Iterator[Modules]:
 
     :raises ClusterError: the node refused them.
     """
-    node.connect(120)
-    done = subprocess.run(node.ssh_argv(f"rm -rf /{_LIB} && tar -C / -xf -"), input=archive(), capture_output=True, timeout=600, check=False)
-    if done.returncode:
-        raise ClusterError(f"node {node.name}: rc {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+    put_files(node, files(), {}, f"rm -rf /{_LIB} && tar -C / -xf -", 600)
     argv = node.ssh_argv(f"cd /{_LIB} && exec /usr/bin/python3 run_modules.py")
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:

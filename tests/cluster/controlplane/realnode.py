@@ -10,11 +10,9 @@ there is none: ``kubectl logs`` and ``exec`` do not work, and what the kubelet s
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
 import re
 import subprocess
-import tarfile
 import threading
 import time
 from contextlib import contextmanager
@@ -27,6 +25,7 @@ from vlab.node import Node
 from controlplane import binaries
 from controlplane.binaries import ClusterError, say
 from controlplane.plane import ControlPlane
+from controlplane.put import put_files
 
 IMAGE = "localhost/test:1"
 READY_SECONDS = 600.0
@@ -83,17 +82,11 @@ class RealNode:
 
         :raises LabError: the node refused it.
         """
-        content = self._files()
-        argv = self.node.ssh_argv("tar -C / -xf - && systemctl daemon-reload")
-        self.node.connect(120)
-        try:
-            done = subprocess.run(argv, input=content, capture_output=True, timeout=READY_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            raise ClusterError(f"node {self.name}: its files are not there after {READY_SECONDS:.0f} s") from None
-        if done.returncode:
-            raise ClusterError(f"node {self.name}: rc {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+        # RKE2 makes this link at each start; it tells which version is in use.
+        links = {"var/lib/rancher/rke2/bin": f"/var/lib/rancher/rke2/data/{binaries.kubernetes_version()}-rke2r1-standin/bin"}
+        put_files(self.node, self._files(), links, "tar -C / -xf - && systemctl daemon-reload", READY_SECONDS)
 
-    def _files(self) -> bytes:
+    def _files(self) -> Mapping[str, Tuple[bytes, int]]:
         spec = importlib.util.find_spec("yaml")
         if spec is None or not spec.submodule_search_locations:
             raise ClusterError("no PyYAML here: the guest's stand-in for rke2-agent reads RKE2's files with it")
@@ -105,7 +98,7 @@ class RealNode:
             "contexts": [{"name": "node", "context": {"cluster": "test", "user": "node"}}],
         }
         authority = self.cluster.authority.pair.certificate.read_bytes()
-        files: Mapping[str, Tuple[bytes, int]] = {
+        return {
             "usr/local/bin/kubelet": (binaries.programs(["kubelet"])["kubelet"].read_bytes(), 0o755),
             **{f"{_LIB}/{path.name}": (path.read_bytes(), 0o644) for path in _GUEST.glob("*.py")},
             **{f"{_LIB}/yaml/{path.name}": (path.read_bytes(), 0o644) for path in Path(next(iter(spec.submodule_search_locations))).glob("*.py")},
@@ -120,17 +113,6 @@ class RealNode:
             f"{_AGENT}/client-kubelet.crt": (user.certificate.read_bytes(), 0o644),
             f"{_AGENT}/client-kubelet.key": (user.key.read_bytes(), 0o600),
         }
-        out = io.BytesIO()
-        with tarfile.open(fileobj=out, mode="w") as tar:
-            for name, (content, mode) in files.items():
-                entry = tarfile.TarInfo(name)
-                entry.size, entry.mode, entry.mtime = len(content), mode, int(time.time())
-                tar.addfile(entry, io.BytesIO(content))
-            # RKE2 makes this link at each start; it tells which version is in use.
-            entry = tarfile.TarInfo("var/lib/rancher/rke2/bin")
-            entry.type, entry.linkname = tarfile.SYMTYPE, f"/var/lib/rancher/rke2/data/{binaries.kubernetes_version()}-rke2r1-standin/bin"
-            tar.addfile(entry)
-        return out.getvalue()
 
     def start(self) -> float:
         """Starts rke2-agent, gives it the image, waits until the API says Ready. :returns: seconds.
