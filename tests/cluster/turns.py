@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import io
 import json
@@ -40,8 +39,9 @@ def until(what: str, reached: Callable[[], Any], patience: float = PATIENCE, pau
         time.sleep(pause)
 
 
-# On an emulated node, where each look takes a while.
-until_slowly = functools.partial(until, patience=300, pause=1)
+def until_slowly(what: str, reached: Callable[[], Any], patience: float = 300) -> Any:
+    """The same on an emulated node, where each look takes a while."""
+    return until(what, reached, patience, pause=1)
 
 
 class Cluster:
