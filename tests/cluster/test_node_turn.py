@@ -688,8 +688,8 @@ ELSEWHERE = {
     "T-ROLL": {
         5: "plugins/plugin_utils/test_maintenance: expected_minutes and drain.delete_after", 6: "test_node_maintenance", 8: "every module has a finite default",
         10: "all modules judge by status and objects", 11: "module_utils/test_cluster_health: a number", 12: "test_node_maintenance",
-        14: "site.yml: one restart for each node", 15: "locality_drift: running and configured", 16: "playbooks/test_order",
-        17: "playbooks/test_order: servers last, one at a time", 18: "playbooks/test_order", 19: "site.yml: the summary",
+        14: "molecule/rollout: verify", 15: "molecule/rollout: verify", 16: "playbooks/test_order",
+        17: "playbooks/test_order: servers last, one at a time", 18: "playbooks/test_order", 19: "plugin_utils/test_report",
         20: "playbooks/test_unreachable", 22: "test_node_maintenance",
     },
     "T-WIN": {12: "nobody waits for a lock: one that is held fails at once", 19: "test_node_maintenance"},

@@ -200,6 +200,20 @@ def test_what_it_costs_is_one_line_dearest_first() -> None:
     assert report.cost_line([]) == ""
 
 
+def test_t_roll_19_what_waits_for_a_window_is_said_with_its_one_reboot() -> None:
+    waiting = [entry("kernel.isolcpus", needs="reboot"), entry("memory.hugepages", needs="reboot"), entry("kubelet.reserved_cpus", needs="restart")]
+    variables = {
+        "observe_result": {"drifting": waiting, "errors": [], "findings": [], "root": "/"},
+        "site_before": {"drifting": waiting}, "site_begun": None, "site_outcome": "closed", "site_window": "opens Sat 22:00",
+    }
+    found = report.results({"a": variables}, ["a"])
+    lines = report.node_lines("a", found["a"])
+    assert lines[0] == "a - left out, its maintenance window is closed"
+    assert "  drift           reboot: kernel.isolcpus, memory.hugepages" in lines and "  window          opens Sat 22:00" in lines
+    assert report.count_line(found) == "1 node: 1 left out, its maintenance window is closed"
+    assert report.summary(found)["hosts"]["a"]["drift_before"] == waiting
+
+
 def test_turns_are_taken_begun_ones_first_and_servers_last() -> None:
     groups = {"all": ["server", "one", "begun", "two", "other"], "chosen": ["two", "one", "begun", "server"], "locality_first": ["begun"],
               "locality_last": ["server", "other"]}
