@@ -65,7 +65,9 @@ def look(sysroot: SysRoot, root_dir: Optional[str] = None, wanted: Optional[Mapp
     prediction = kubelet_predict.predict(files, wanted, machine)
     if reason:
         prediction.untold.append(f"{reason}: only the files themselves are judged")
-    for flag in kubelet_args.unknown_flags(config):
+    gone, strange = kubelet_args.unknown_flags(config, minor)
+    prediction.configuration.extend(f"kubelet-arg: found --{flag}, which Kubernetes 1.{minor} does not have: take it out" for flag in gone)
+    for flag in strange:
         prediction.untold.append(f"kubelet-arg: whether the kubelet has the argument --{flag} cannot be told")
     alive = kubelet_live.containers(sysroot)
     containers = kubelet_live.living(files["cpu"], alive or [])

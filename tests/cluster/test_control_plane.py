@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import pytest
 
+from ansible_collections.inferops.locality.plugins.module_utils import kubelet_args
 from controlplane import Api, ApiError, ClusterError, ControlPlane, binaries, control, control_plane
 from turns import until
 from vlab import process
@@ -442,3 +444,9 @@ def test_a_cluster_by_hand(programs: None, tmp_path: Path) -> None:
     assert down.returncode == 0, down.stderr
     assert not Path(up.stdout.strip().split("=", 1)[1]).parent.exists()
     assert call("kubectl", name, "--", "get", "nodes").returncode == 1
+
+
+def test_the_kubelet_has_the_flags_that_are_known_of_it(programs: None) -> None:
+    told = subprocess.run([str(binaries.programs(["kubelet"])["kubelet"]), "--help"], capture_output=True, text=True, check=True).stdout
+    have = set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", told, re.MULTILINE)) - {"help", "version"}
+    assert have == kubelet_args.known_flags(int(binaries.kubernetes_version().split(".")[1]))

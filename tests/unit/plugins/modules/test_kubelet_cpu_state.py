@@ -123,6 +123,7 @@ def test_what_rke2_gives_the_kubelet_besides(node: Node, capsys: pytest.CaptureF
         ("max-pods=200", WANTED, True, ""),
         ("tls-cert-file=/x", WANTED, True, ""),
         ("cpu-manager=true", WANTED, None, "kubelet-arg: whether the kubelet has the argument --cpu-manager cannot be told"),
+        ("pod-infra-container-image=pause", WANTED, False, "kubelet-arg: found --pod-infra-container-image, which Kubernetes 1.36 does not have"),
         ("max-pods=200", gated, False, "needs the feature gate CPUManagerPolicyAlphaOptions"),
         ("feature-gates=Other=false,CPUManagerPolicyAlphaOptions=true", gated, True, ""),
         ("feature-gates=CPUManagerPolicyAlphaOptions", gated, None, "whether the feature gate CPUManagerPolicyAlphaOptions, which it needs, is on"),
@@ -131,6 +132,10 @@ def test_what_rke2_gives_the_kubelet_besides(node: Node, capsys: pytest.CaptureF
         node.put(ARGUMENTS, f"kubelet-arg:\n  - {argument}\n")
         found = run(capsys, node, wanted=wanted)[1]["would_start"]
         assert (found["ok"], said in "\n".join(found["reasons"])) == (starts, True), (argument, found)
+    version.unlink()
+    node.put(ARGUMENTS, "kubelet-arg:\n  - pod-infra-container-image=pause\n")
+    found = run(capsys, node, wanted=WANTED)[1]["would_start"]
+    assert "kubelet-arg: whether the kubelet has the argument --pod-infra-container-image cannot be told" in found["reasons"]
 
 
 @pytest.mark.parametrize("check", [False, True])
