@@ -15,6 +15,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import irq
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
+from ansible_collections.inferops.locality.plugins.module_utils import kubelet_predict
 from ansible_collections.inferops.locality.plugins.module_utils import pcie_knobs
 from ansible_collections.inferops.locality.plugins.module_utils import plan as plan_m
 from ansible_collections.inferops.locality.plugins.module_utils import policy as policy_m
@@ -170,6 +171,19 @@ def _entry(
     }
 
 
+def _checkpoints(entry: Dict[str, Any], wanted: Mapping[str, Any], state: Mapping[str, Any], runs: Mapping[str, Any]) -> None:
+    """What checkpoint files cost that do not fit RKE2's configuration as it is now: nothing of their own if they fit that of the plan."""
+    if not _mapping(state.get("kubelet"), "state.kubelet").get("state_files"):
+        return
+    prediction = kubelet_predict.foretell(state, wanted)
+    if prediction.refused:
+        # A kubelet that runs would write them again, so it is stopped before they go.
+        entry["needs"] = "restart" if runs.get("unit") else entry["needs"]
+    elif not prediction.unknown:
+        entry["needs"] = "live"
+        entry["reason"] += "; they fit the plan"
+
+
 def is_ours(source: Optional[str]) -> bool:
     """Whether a file (``path`` or ``path:line``) is one that this collection writes."""
     path = re.sub(r":\d+$", "", source or "")
@@ -231,7 +245,10 @@ def compare(  # noqa: PLR0917
             judged = ["running"]
         if id in wanted:
             if judged:
-                entries.append(_entry(knob, wanted[id], sides, judged, source, ours, live, idle))
+                entry = _entry(knob, wanted[id], sides, judged, source, ours, live, idle)
+                if id == "kubelet.state_files" and "configured" in sides and not entry["in_sync"]:
+                    _checkpoints(entry, wanted, state, runs)
+                entries.append(entry)
         elif ours and "configured" in judged and id != "runtime.version" and not _unset(sides["configured"]):
             entry = _entry(knob, None, sides, ["configured"], source, ours, live, idle)
             entry["reason"] = "written earlier, no longer in the plan"

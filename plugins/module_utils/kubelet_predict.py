@@ -797,16 +797,20 @@ def summary(prediction: Prediction) -> str:
     return "; ".join(f"{prediction.files[name].file} {reason}" for name, reason in reasons.items() if reason) or "consistent"
 
 
-def stale(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[Dict[str, str]]:
-    """Files that must be gone before a kubelet as ``wanted`` starts on the node of these facts: ``[{file, reason}]``.
+def foretell(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> Prediction:
+    """What a kubelet as ``wanted`` would do at its start on the node of these facts.
 
     :param facts: of ``locality_state``.
     """
     kubelet, rke2 = facts.get("kubelet") or {}, (facts.get("platform") or {}).get("rke2") or {}
     entries: Mapping[str, Any] = kubelet.get("state_files") or {}
     files = {name: from_facts(name, entries.get(name) or {}) for name in FILES}
-    machine = Machine.from_facts(kubelet.get("machine") or {}, rke2.get("minor"))
-    return predict(files, wanted, machine).remove
+    return predict(files, wanted, Machine.from_facts(kubelet.get("machine") or {}, rke2.get("minor")))
+
+
+def stale(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[Dict[str, str]]:
+    """Files that must be gone before it starts: ``[{file, reason}]``."""
+    return foretell(facts, wanted).remove
 
 
 def entries_of(checkpoint: Checkpoint) -> List[Tuple[str, str, CpuSet]]:
@@ -819,6 +823,6 @@ def entries_of(checkpoint: Checkpoint) -> List[Tuple[str, str, CpuSet]]:
 
 
 __all__ = (
-    "CPU_OPTIONS", "Checkpoint", "FILES", "Machine", "POLICY_KNOBS", "Prediction", "STRICT", "configuration", "content", "entries_of", "from_facts", "judge",
-    "predict", "read_files", "read_machine", "stale", "summary",
+    "CPU_OPTIONS", "Checkpoint", "FILES", "Machine", "POLICY_KNOBS", "Prediction", "STRICT", "configuration", "content", "entries_of", "foretell", "from_facts",
+    "judge", "predict", "read_files", "read_machine", "stale", "summary",
 )

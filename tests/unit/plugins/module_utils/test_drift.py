@@ -167,6 +167,32 @@ def test_below_another_root_only_what_is_written_is_judged() -> None:
     assert {entry["reason"] for entry in report["entries"]} == {"written, not in force"}
 
 
+# A CPU manager's file, whether RKE2's unit runs, and what it costs that the file does not fit RKE2's configuration.
+CHECKPOINTS: List[Tuple[Dict[str, Any], Optional[bool], str]] = [
+    # Somebody changed the policy in RKE2's files; the kubelet that runs wrote the file.
+    ({"policy": "static", "format": "v2"}, True, "live"),
+    ({"policy": "static", "format": "v2"}, False, "live"),
+    ({"policy": "none", "format": "v2"}, True, "restart"),
+    ({"policy": "none", "format": "v2"}, False, "drain"),
+    ({"policy": "none", "format": "v2"}, None, "drain"),
+    ({"policy": None, "format": "v2", "reason": "checksum does not match"}, True, "restart"),
+    # Nobody takes it away.
+    ({"policy": None, "format": "unknown", "reason": "has keys no known version writes"}, True, "drain"),
+]
+
+
+@pytest.mark.parametrize(("entry", "unit", "needs"), CHECKPOINTS)
+def test_what_checkpoint_files_cost_depends_on_whether_the_plan_takes_them(entry: Dict[str, Any], unit: Optional[bool], needs: str) -> None:
+    plan = made()
+    state = in_sync(plan)
+    state["configured"]["kubelet.state_files"]["value"] = "/var/lib/kubelet/cpu_manager_state does not fit"
+    state["kubelet"]["state_files"] = {"cpu": {"file": "/var/lib/kubelet/cpu_manager_state", "exists": True, **entry}}
+    state["kubelet"]["runs"] = {"unit": unit, "kubelet": unit}
+    report = drift.compare(plan, state)
+    assert out_of_sync(report) == ["kubelet.state_files"] and report["summary"]["needs"] == needs
+    assert entry_of(report, "kubelet.state_files")["reason"].endswith("; they fit the plan") is (needs == "live")
+
+
 @pytest.mark.parametrize(
     ("knobs_off", "needs"),
     [(["vm.thp"], "live"), (["vm.thp", "kubelet.state_files"], "drain"), (["kubelet.reserved_cpus", "vm.thp"], "restart"),
