@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -174,6 +176,53 @@ class Watcher:
             self.seen += [name for name in cordoned if name not in self.seen]
 
 
+class Relay:
+    """An address of the API server at which three connections of four are closed at once: a module asks three times, so each fails the first time it runs.
+
+    :ivar kubeconfig: one that has this address.
+    """
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        known = json.loads(cluster.ours.read_text(encoding="utf-8"))
+        cluster_of = known["clusters"][0]["cluster"]
+        self._server = int(cluster_of["server"].rpartition(":")[2])
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        cluster_of["server"] = f"https://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.kubeconfig = folder / "relayed.kubeconfig"
+        self.kubeconfig.write_text(json.dumps(known), encoding="utf-8")
+
+    def __enter__(self) -> "Relay":
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._listening.close()
+
+    def _serve(self) -> None:
+        count = 0
+        while True:
+            try:
+                client, _address = self._listening.accept()
+            except OSError:
+                return
+            count += 1
+            if count % 4:
+                client.close()
+                continue
+            server = socket.create_connection(("127.0.0.1", self._server))
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
 def untouched(cluster: Cluster, *nodes: str) -> bool:
     return not any(cluster.is_cordoned(node) or cluster.mark(node) for node in nodes) and not any(cluster.holders())
 
@@ -254,6 +303,60 @@ def test_t_roll_2_a_node_that_failed_after_it_was_touched_stays_cordoned_and_is_
     done = playing.run()
     assert done.returncode == 0, done.stdout
     assert untouched(cluster, "a", "b")
+
+
+def retried(done: "subprocess.CompletedProcess[str]") -> List[str]:
+    """Tasks that failed and were run again, without the role's name."""
+    told = r"^FAILED - RETRYING: \[a -> localhost\]: (?:inferops.locality.node_maintenance : )?(.+) \([0-9]+ retries left\)"
+    return re.findall(told, done.stdout, re.MULTILINE)
+
+
+def test_a_turn_whose_every_request_is_answered_at_the_second_try_comes_to_its_end(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    cluster.deploy(namespace, "web", 2, spec=SPREAD)
+    with Relay(cluster, playing.folder) as relay:
+        done = playing.run(hosts=["a"], locality_kubeconfig=str(relay.kubeconfig), __node_maintenance_delay=1)
+    assert done.returncode == 0, done.stdout
+    assert untouched(cluster, "a") and cluster.evictions(namespace)
+    assert retried(done) == [
+        "Take the lock", "Look at the other nodes, alerts, pods that block and maintenance of others", "Mark and cordon the node", "Renew what the run holds",
+        "Mark and cordon the node", "Renew what the run holds", "Uncordon the node, if the cordon is ours", "Let go of the lock",
+    ]
+
+
+def test_a_failed_turn_leaves_no_lock_where_the_api_does_not_answer_for_a_moment(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    with Relay(cluster, playing.folder) as relay:
+        given = {"hosts": ["a"], "locality_kubeconfig": str(relay.kubeconfig), "__node_maintenance_delay": 1}
+        touched = playing.run(touch=["false"], **given)
+        assert touched.returncode != 0 and retried(touched)[-1] == "Let go of the lock"
+        assert cluster.mark("a") and not any(cluster.holders())
+        cluster.reset("a")
+        # Before it was touched it is given back, too.
+        cluster.deploy(namespace, "kept", 1, node="a")
+        cluster.budget(namespace, "kept", 1)
+        held = playing.run(maintenance={"drain_timeout": 31}, **given)
+    assert held.returncode != 0 and "may not be evicted: The disruption budget kept" in held.stdout
+    # The last one is of the play, which lets go of what is let go of.
+    assert retried(held)[-3:] == ["Uncordon the node unless it was touched", "Let go of the lock", "Let go of the lock"]
+    assert untouched(cluster, "a")
+
+
+def test_what_cannot_be_given_back_does_not_hide_why_the_turn_failed(cluster: Cluster, namespace: str, playing: Playing) -> None:
+    """All tries fail: the API server is gone for good from the drain on."""
+    cluster.deploy(namespace, "kept", 1, node="a")
+    cluster.budget(namespace, "kept", 1)
+    known = json.loads(cluster.ours.read_text(encoding="utf-8"))
+    kubeconfig, moved = playing.folder / "kubeconfig", playing.folder / "moved"
+    kubeconfig.write_text(json.dumps(known), encoding="utf-8")
+    known["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    moved.write_text(json.dumps(known), encoding="utf-8")
+    variables = {"locality_kubeconfig": str(kubeconfig), "__node_maintenance_delay": 1, "__node_maintenance_retries": 2}
+    with playing.started(hosts=["a"], maintenance={"drain_timeout": 31}, **variables) as process:
+        until("it is cordoned", lambda: cluster.mark("a"))
+        moved.replace(kubeconfig)
+        process.wait(timeout=200)
+    told = (playing.folder / "started.log").read_text(encoding="utf-8")
+    assert process.returncode != 0 and "Evict the pods: node a: not drained within 31 s" in told, told
+    assert "The node is still cordoned: " in told and "The lock is still held: " in told
 
 
 def test_t_roll_2_a_run_that_is_killed_in_its_drain_is_gone_on_with_at_once(cluster: Cluster, namespace: str, playing: Playing) -> None:
