@@ -75,6 +75,12 @@ def locality_removal(state: Any, reboot_required: Any, reboot_ok: Any = False, c
     )
 
 
+def locality_unfinished(mark: Any, state: Any, cordoned: Any = True) -> Any:
+    return rollout.unfinished(
+        None if mark is None else plain(_mapping(mark, "locality_unfinished")), plain(_mapping(state, "locality_unfinished")), cordoned=boolean(cordoned),
+    )
+
+
 class FilterModule:
     """Filters of this file."""
 
@@ -92,4 +98,5 @@ class FilterModule:
             "locality_rollout": locality_rollout,
             "locality_stale_files": locality_stale_files,
             "locality_turns": locality_turns,
+            "locality_unfinished": locality_unfinished,
         }

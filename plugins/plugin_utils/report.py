@@ -131,6 +131,9 @@ def errors(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+# The finding of a node whose turn an earlier run began and did not end.
+UNFINISHED = "site.turn_not_ended"
+
 # What the role observe is used for, and how its errors are headed then.
 _REFUSED: Mapping[str, str] = {
     "preflight": "refused, {}, nothing was written:",
@@ -145,7 +148,9 @@ def refusal(result: Mapping[str, Any], mode: str = "preflight") -> str:
     if not wrong:
         return ""
     count = "1 error" if len(wrong) == 1 else f"{len(wrong)} errors"
-    return "\n".join([_REFUSED[mode].format(count)] + [f"- {finding_line(error)}" for error in wrong])
+    # Nothing was written by this run, and the node is not as it was all the same.
+    left = [finding for finding in result.get("findings") or [] if finding["id"] == UNFINISHED]
+    return "\n".join([_REFUSED[mode].format(count)] + [f"- {finding_line(finding)}" for finding in [*wrong, *left]])
 
 
 def proof(result: Mapping[str, Any]) -> str:
@@ -213,7 +218,10 @@ def results(hostvars: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, dict
         result["before"] = before.get("drifting", result.get("drifting") or [])
         # How the node was disturbed is found before it is, and still to be said after the proof.
         told = [finding for finding in before.get("findings") or [] if finding["id"].startswith(("site.", "cluster."))]
-        result["findings"] = [*(result.get("findings") or []), *(finding for finding in told if finding not in (result.get("findings") or []))]
+        told = [*(result.get("findings") or []), *(finding for finding in told if finding not in (result.get("findings") or []))]
+        # A turn that came to its end here, or of which the failure says how it ended.
+        over = outcome in ("written", "removed", "failed")
+        result["findings"] = [finding for finding in told if not (over and finding["id"] == UNFINISHED)]
         result["window"] = variables.get("site_window")
         result["failure"] = variables.get("site_failure")
         result["records_dir"] = variables.get("locality_records_dir")
@@ -370,7 +378,7 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 __all__ = (
-    "LAYERS", "OUTCOMES", "STYLES", "audit_lines", "cost", "cost_line", "count_line", "drift_line", "drift_names", "drifting", "errors", "finding_line",
-    "host_summary", "layers", "lines", "node_lines", "proof", "refusal", "reported", "reported_line", "results", "shown", "stale_files", "summary",
-    "turns",
+    "LAYERS", "OUTCOMES", "STYLES", "UNFINISHED", "audit_lines", "cost", "cost_line", "count_line", "drift_line", "drift_names", "drifting", "errors",
+    "finding_line", "host_summary", "layers", "lines", "node_lines", "proof", "refusal", "reported", "reported_line", "results", "shown", "stale_files",
+    "summary", "turns",
 )

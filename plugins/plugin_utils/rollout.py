@@ -10,6 +10,8 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.plugin_utils import report
 
+# Of the role rke2_kubelet: there as long as RKE2 is stopped by a run.
+_STOPPED = "/var/lib/inferops-locality/rke2-stopped"
 _ALLOW_REBOOT = "set locality_reboot_ok: true where the node may be rebooted"
 
 
@@ -53,6 +55,30 @@ def removal(state: Mapping[str, Any], *, reboot_required: bool, reboot_ok: bool,
     return found.sorted()
 
 
+def unfinished(mark: Mapping[str, Any] | None, state: Mapping[str, Any], *, cordoned: bool) -> list[dict[str, str]]:
+    """How an earlier run left a node whose turn it began; empty where none did. For a node that this run may not get to.
+
+    :param mark: of the turn, as the module node_cordon reads it. :param state: ``ansible_facts.locality_state``.
+    :param cordoned: the scheduler puts no pods on the node.
+    """
+    found = findings_m.Findings()
+    told = []
+    if mark is not None:
+        told.append(
+            f"the run {mark['run']} began the turn of this node at {mark['since']} and did not end it: the node {'is cordoned' if cordoned else 'is marked'}, "
+            "and no other node of its cluster is taken out before it is ended",
+        )
+    runs = ((state.get("kubelet") or {}).get("runs") or {}).get("unit")
+    if _STOPPED in (state.get("ours") or []) and runs is not True:
+        told.append("RKE2 is stopped, by a run that did not get to its end" if runs is False else "RKE2 may be stopped, by a run that did not get to its end")
+    if told:
+        found.warning(
+            report.UNFINISHED, "; ".join(told),
+            "the next run that may touch the node ends this: mend what keeps it from the node and run again; docs/rollout.md has the way by hand",
+        )
+    return found.sorted()
+
+
 def _reboot(
     entries: Sequence[Mapping[str, Any]], result: Mapping[str, Any], state: Mapping[str, Any], allowed: bool, no_fallback: bool, found: findings_m.Findings,
 ) -> None:
@@ -88,4 +114,4 @@ def _state_files(state: Mapping[str, Any], plan: Mapping[str, Any], wanted: str,
         )
 
 
-__all__ = ("findings", "removal")
+__all__ = ("findings", "removal", "unfinished")

@@ -467,7 +467,7 @@ PREFLIGHT = """
     - name: Tell
       ansible.builtin.copy:
         dest: "{{ playbook_dir }}/{{ inventory_hostname }}.json"
-        content: "{{ {'findings': node_maintenance_findings, 'mark': node_maintenance_mark} | to_json }}"
+        content: "{{ {'findings': node_maintenance_findings, 'mark': node_maintenance_mark, 'cordoned': node_maintenance_cordoned} | to_json }}"
         mode: "0600"
 """
 
@@ -489,6 +489,7 @@ def test_all_that_would_refuse_a_node_is_known_before_the_first_is_touched(clust
     assert "The disruption budget kept needs 1 healthy pods" in held[0]["message"]
     assert "the cluster has no such node" in unknown[0]["message"]
     assert told["a"]["mark"] is None and told["b"]["mark"]["run"] == "somebody@elsewhere/1"
+    assert {name: found["cordoned"] for name, found in told.items()} == {"a": False, "b": True, "nobody": False}
     assert cluster.evictions(namespace) == [] and cluster.holders() == [] and not cluster.is_cordoned("a")
 
 

@@ -220,3 +220,22 @@ def test_turns_are_taken_begun_ones_first_and_servers_last() -> None:
     assert report.turns(groups, "chosen") == ["begun", "one", "two", "server"]
     assert report.turns({"all": ["b", "a"], "chosen": ["a", "b"]}, "chosen") == ["b", "a"]
     assert report.turns(groups, "nobody") == []
+
+
+LEFT = {"id": report.UNFINISHED, "severity": "warning", "message": "cordoned", "hint": ""}
+
+
+def test_a_refusal_says_how_an_earlier_run_left_the_node() -> None:
+    wrong = {"id": "x", "severity": "error", "message": "wrong", "hint": ""}
+    assert report.refusal({"errors": [wrong], "findings": [wrong, LEFT]}).splitlines() == [
+        "refused, 1 error, nothing was written:", "- error x: wrong.", "- warning site.turn_not_ended: cordoned.",
+    ]
+    assert report.refusal({"errors": [], "findings": [LEFT]}) == ""
+
+
+@pytest.mark.parametrize("outcome, kept", [
+    ("refused", True), ("closed", True), ("left", True), ("would_write", True), ("written", False), ("removed", False), ("failed", False),
+])
+def test_it_is_told_as_long_as_it_is_so(outcome: str, kept: bool) -> None:
+    found = report.results({"a": {"observe_result": {"findings": []}, "site_before": {"findings": [LEFT]}, "site_outcome": outcome}}, ["a"])
+    assert (LEFT in found["a"]["findings"]) is kept
