@@ -208,7 +208,8 @@ class Run:
         log = self.log(name)
         junit = log.with_suffix(".xml")
         junit.unlink(missing_ok=True)
-        command = [python, "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "-n", "2", f"--junitxml={junit}", *arguments]
+        # A file to a worker: two of them would make twice what its tests share, and playing playbooks takes minutes.
+        command = [python, "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", f"--junitxml={junit}", *arguments]
         start = time.monotonic()
         code = self.execute(command, log, timeout=timeout, **variables)
         if code == 124 and not self.left():
