@@ -520,12 +520,12 @@ def cluster(run: Run) -> None:
     if not run.has_time("cluster", CLUSTER_TOOK):
         return
     cluster_programs(run)
-    real = "tests/cluster/test_real_node.py"
+    real = ("tests/cluster/test_real_node.py", "tests/cluster/test_kubelet_knobs.py")
     # The scenario kubelet_state of the lab runs the table.
-    elsewhere = [f"--ignore={path}" for path in (real, "tests/cluster/test_kubelet_state.py")]
+    elsewhere = [f"--ignore={path}" for path in (*real, "tests/cluster/test_kubelet_state.py")]
     run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster", *elsewhere], min(CLUSTER_TESTS, run.left()), LOCALITY_REQUIRE="cluster")
-    if os.environ.get("FULL"):
-        run.pytest(f"pytest {real}", python, ["-n", "0", real], min(CLUSTER_TESTS, run.left()), LOCALITY_REQUIRE="cluster")
+    for path in real if os.environ.get("FULL") else ():
+        run.pytest(f"pytest {path}", python, ["-n", "0", path], min(CLUSTER_TESTS, run.left()), LOCALITY_REQUIRE="cluster")
 
 
 def lab(run: Run) -> None:

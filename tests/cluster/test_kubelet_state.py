@@ -22,7 +22,6 @@ import random
 import re
 import shlex
 import subprocess
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,11 +30,13 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import pytest
 
+import kubelet_files
 from ansible_collections.inferops.locality.plugins.module_utils import kubelet_args, kubelet_state, plan
 from ansible_collections.inferops.locality.plugins.plugin_utils import runtime
 from controlplane import Api, ControlPlane, control_plane
 from controlplane.nodemodules import Modules, modules
 from controlplane.realnode import IMAGE, RealNode, real_node
+from kubelet_files import HOOK, OURS
 from turns import until_slowly as until
 from vlab import config, node
 from vlab.node import Node
@@ -46,8 +47,6 @@ if not os.environ.get("FULL"):
 CPU, MEMORY = "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"
 SAVED = "/var/lib/inferops-locality/saved"
 CONFIG = "/etc/rancher/rke2/config.yaml.d/95-test.yaml"
-OURS = "/etc/rancher/rke2/config.yaml.d/90-inferops-locality.yaml"
-HOOK = "/etc/systemd/system/rke2-agent.service.d/90-inferops-locality-kubelet.conf"
 MIB = 2**20
 POD = "39b37746-7f5e-4064-b8e1-eebd2bfaa003"
 # NUMA node to resource to bytes.
@@ -502,14 +501,6 @@ def test_the_reservation_of_many_guides_is_refused_with_the_right_sum(lab: Lab) 
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 SEEDS = range(10)
-# The role itself writes below another root what goes onto the node.
-PLAYBOOK = """
-- hosts: all
-  gather_facts: false
-  tasks:
-    - ansible.builtin.include_role:
-        name: inferops.locality.rke2_kubelet
-"""
 
 
 def policy(choose: random.Random) -> Dict[str, Any]:
@@ -545,23 +536,9 @@ def plans(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> List[Tuple[Dict
     """Plans of this node, and the folders in which the role wrote their files."""
     machine = lab.ask("numa_topology")["ansible_facts"]["numa_topology"]
     platform = lab.ask("locality_state")["ansible_facts"]["locality_state"]["platform"]
-    folder = tmp_path_factory.mktemp("plans")
-    found = [(planned(machine, platform, seed), folder / str(seed)) for seed in SEEDS]
-    hosts = {}
-    for made, root in found:
-        root.mkdir()
-        hosts[f"seed{root.name}"] = {
-            "ansible_connection": "local", "ansible_python_interpreter": sys.executable, "rke2_kubelet_root": str(root), "rke2_kubelet_plan": made,
-            "rke2_kubelet_platform": platform,
-        }
-    (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")
-    (folder / "write.yml").write_text(PLAYBOOK, encoding="utf-8")
-    argv = [sys.executable, "-m", "ansible", "playbook", "-i", str(folder / "hosts.json"), str(folder / "write.yml")]
-    collections = Path(plan.__file__).parents[5]
-    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_CONFIG": str(Path(plan.__file__).parents[2] / "ansible.cfg")}
-    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return found
+    made = {f"seed{seed}": planned(machine, platform, seed) for seed in SEEDS}
+    roots = kubelet_files.write(tmp_path_factory.mktemp("plans"), made, platform)
+    return [(made[name], roots[name]) for name in made]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

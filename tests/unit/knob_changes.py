@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The inferops.locality authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How each managed knob is changed behind the tool's back: the tables of the knob test, on paper and in the lab.
+"""How each managed knob is changed behind the tool's back: the tables of the knob test, on paper, in the lab and with a real kubelet.
 
 ``python -m ansible_collections.inferops.locality.tests.unit.knob_changes`` prints the lab's part for molecule's scenario ``knobs``.
 """
@@ -13,7 +13,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
 
@@ -72,6 +72,10 @@ class Create:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(self.text, encoding="utf-8")
 
+    def command(self) -> str:
+        """For the node's shell."""
+        return f"printf %s {shlex.quote(self.text)} > {shlex.quote(self.file)}"
+
 
 Change = Union[Edit, Remove, Create]
 
@@ -114,14 +118,33 @@ CONFIGURED: dict[str, Change] = {
     "kubelet.topology_manager_scope": _kubelet("topology-manager-scope", "container"),
     "kubelet.topology_manager_options": _kubelet("topology-manager-policy-options", "max-allowable-numa-nodes=16"),
     "kubelet.memory_manager_policy": _kubelet("memory-manager-policy", "None"),
-    "kubelet.reserved_memory": _kubelet("reserved-memory", "0:memory=1Gi"),
+    "kubelet.reserved_memory": _kubelet("reserved-memory", "0:memory=72Mi"),
     "kubelet.reserved_cpus": _kubelet("reserved-cpus", "0"),
-    "kubelet.system_reserved": _kubelet("system-reserved", "memory=1Gi"),
-    "kubelet.kube_reserved": _kubelet("kube-reserved", "memory=1Gi"),
-    "kubelet.eviction_hard": _kubelet("eviction-hard", "memory.available<1Gi"),
+    "kubelet.system_reserved": _kubelet("system-reserved", "memory=48Mi"),
+    "kubelet.kube_reserved": _kubelet("kube-reserved", "memory=32Mi"),
+    "kubelet.eviction_hard": _kubelet("eviction-hard", "memory.available<40Mi"),
     "kubelet.first_start": Edit(knobs.FILES_FIRST_START[0], r"^ExecStartPre=.*$", ""),
     "kubelet.state_files": Create("/var/lib/kubelet/cpu_manager_state", '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'),
 }
+
+# -- a real kubelet
+
+# What the kubelet is told in its drop-in: all changes of it at once are another configuration, with which the kubelet of a lab node starts.
+KUBELET: tuple[str, ...] = tuple(id for id in CONFIGURED if knobs.KNOBS[id].files == (knobs.FILE_KUBELET,))
+# Those after whose change in the drop-in the kubelet would not start with the checkpoint files that it has written.
+KUBELET_UNFIT: tuple[str, ...] = ("kubelet.cpu_manager_policy", "kubelet.memory_manager_policy", "kubelet.reserved_memory")
+# What only the API shows: merge patches of the Node.
+CLUSTER: dict[str, dict[str, Any]] = {
+    "node.labels": {"metadata": {"labels": {"gpu": "other"}}},
+    "node.taints": {"spec": {"taints": None}},
+}
+
+
+def kubelet_sides() -> list[tuple[str, str]]:
+    """Knob and side of all that tests/cluster/test_kubelet_knobs.py changes."""
+    configured = [(id, "configured") for id in CONFIGURED if knobs.KNOBS[id].layer == "kubelet"]
+    return configured + [(id, "running") for id in (*KUBELET, *CLUSTER)]
+
 
 # -- the lab
 

@@ -134,6 +134,12 @@ def test_every_side_that_a_lab_node_has_is_changed_in_the_lab() -> None:
     assert sorted(found) == sorted(wanted)
 
 
+def test_every_side_of_the_kubelet_is_changed_on_a_real_one() -> None:
+    """tests/cluster/test_kubelet_knobs.py does it."""
+    wanted = {(knob.id, side) for knob in knobs.KNOBS.values() if knob.klass == "managed" and knob.layer == "kubelet" for side in knob.sides}
+    assert sorted(knob_changes.kubelet_sides()) == sorted(wanted)
+
+
 @pytest.mark.parametrize("knob", JUDGED)
 def test_an_audit_names_the_knob_that_was_changed_and_no_other(converged: dict[str, Node], tmp_path: Path, knob: str) -> None:
     node = converged["tuned" if knob in TUNED else "large" if knob in LARGE else "banned" if knob in BANS else "plain"]
