@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.inferops.locality.plugins.module_utils import findings, plan
-from ansible_collections.inferops.locality.plugins.plugin_utils import record, runtime
+from ansible_collections.inferops.locality.plugins.plugin_utils import record, report, runtime
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 # Of the mappings only the presence is checked here: what is wrong in them the logic says better.
@@ -20,6 +20,7 @@ ARGUMENTS = {
     "policy": {"type": "raw", "default": {}},
     "chassis": {"type": "raw"},
     "record": {"type": "path"},
+    "layers": {"type": "list", "elements": "str", "choices": list(report.LAYERS), "default": list(report.LAYERS)},
     "fail": {"type": "bool", "default": True},
 }
 
@@ -49,7 +50,7 @@ class ActionModule(ActionBase):
             result.update(failed=True, msg=f"{host}: cannot be planned: {error}")
             return result
         if recorded:
-            made["findings"] += record.differences(made, recorded["plan"])
+            made["findings"] += record.missing(recorded, arguments["layers"]) + record.differences(made, recorded["plan"])
         result.update(policy=arguments["policy"], chassis=arguments["chassis"])
         result["plan"] = made
         errors = findings.errors(made["findings"])

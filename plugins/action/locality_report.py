@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import socket
-import tempfile
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,7 +15,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.inferops.locality.plugins.plugin_utils import record, report, runtime
+from ansible_collections.inferops.locality.plugins.plugin_utils import record, record_files, report, runtime
 
 display = Display()
 
@@ -30,12 +28,13 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        """Print the lines; write the summary where a record is wanted."""
+        """Print the lines; write the records where they are wanted."""
         super().run(tmp, task_vars)
         _unused, args = self.validate_argument_spec({
             "results": {"type": "dict", "required": True},
             "style": {"type": "str", "choices": list(report.STYLES), "default": "table"},
-            "record": {"type": "path"},
+            "record": {"type": "str"},
+            "layers": {"type": "list", "elements": "str", "choices": list(report.LAYERS), "default": list(report.LAYERS)},
             "started": {"type": "str"},
         })
         lines = report.lines(args["results"], args["style"])
@@ -43,24 +42,24 @@ class ActionModule(ActionBase):
         # A debug task would print this as one quoted text.
         display.display("\n".join(lines))
         result: dict[str, Any] = {"changed": False, "summary": summary, "count": report.count_line(args["results"], args["style"])}
-        if args["record"]:
-            result["record"] = args["record"]
-            result["changed"] = True
+        folders = {host: item["records_dir"] for host, item in args["results"].items() if item.get("records_dir")}
+        if args["record"] and folders:
+            result.update(changed=True, record=args["record"])
             if not self._task.check_mode:
-                _record(args["record"], args["started"], args["results"], summary)
+                files = record_files.Files(args["record"], folders)
+                run = _run(files.name, args["started"], args["layers"])
+                files.write({**run, **summary}, lambda host: record.host_record(host, args["results"][host], run))
+                result.update(record=files.name, records=files.summaries)
+                if files.errors:
+                    raise AnsibleActionFail("; ".join(files.errors))
         return result
 
 
-def _record(path: str, started: str | None, results: dict[str, Any], summary: dict[str, Any]) -> None:
-    """Write the run, and below the same folder each host of it."""
-    folder, name = os.path.split(path)
-    run = {
-        "run": os.path.splitext(name)[0], "by": f"{_user()}@{socket.gethostname()}", "started": started,
+def _run(name: str, started: str | None, layers: list[str]) -> dict[str, Any]:
+    return {
+        "run": name, "by": f"{_user()}@{socket.gethostname()}", "started": started, "layers": layers,
         "ended": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "collection": runtime.version(),
     }
-    for host, result in results.items():
-        _write(os.path.join(folder, host, name), _json(record.host_record(host, result, run)))
-    _write(path, _json({**run, **summary}))
 
 
 def _user() -> str:
@@ -69,27 +68,3 @@ def _user() -> str:
     except (KeyError, OSError):
         # In a container, say, whose user has no name.
         return str(os.getuid())
-
-
-def _json(value: dict[str, Any]) -> str:
-    return json.dumps(_keyed(value), indent=1, sort_keys=True, default=str) + "\n"
-
-
-def _keyed(value: Any) -> Any:
-    """With texts as keys. A refused policy has whatever YAML makes: numbers beside texts, dates."""
-    if isinstance(value, dict):
-        return {str(key): _keyed(item) for key, item in value.items()}
-    return [_keyed(item) for item in value] if isinstance(value, list) else value
-
-
-def _write(path: str, text: str) -> None:
-    folder = os.path.dirname(os.path.abspath(path))
-    try:
-        os.makedirs(folder, mode=0o750, exist_ok=True)
-        handle, aside = tempfile.mkstemp(prefix=".record-", dir=folder)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.chmod(aside, 0o640)
-        os.replace(aside, path)
-    except OSError as error:
-        raise AnsibleActionFail(f"the record {path} cannot be written: {error.strerror}") from error

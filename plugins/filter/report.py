@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ansible_collections.inferops.locality.plugins.plugin_utils import maintenance, report, rollout
+from ansible_collections.inferops.locality.plugins.plugin_utils import maintenance, record_files, report, rollout
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 
@@ -75,6 +76,16 @@ def locality_removal(state: Any, reboot_required: Any, reboot_ok: Any = False, c
     )
 
 
+def locality_file_name(host: Any) -> str:
+    return record_files.file_name(str(host))
+
+
+def locality_record_path(records_dir: Any, host: str, name: str, inventory_dir: Any = None) -> str:
+    # As somebody names a run: by its name, its file, or the file's path.
+    name = os.path.basename(name)
+    return record_files.of_host(record_files.folder(str(records_dir), inventory_dir), host, name[:-len(".json")] if name.endswith(".json") else name)
+
+
 def locality_unfinished(mark: Any, state: Any, cordoned: Any = True) -> Any:
     return rollout.unfinished(
         None if mark is None else plain(_mapping(mark, "locality_unfinished")), plain(_mapping(state, "locality_unfinished")), cordoned=boolean(cordoned),
@@ -89,9 +100,11 @@ class FilterModule:
             "locality_cost": locality_cost,
             "locality_drifting": locality_drifting,
             "locality_errors": locality_errors,
+            "locality_file_name": locality_file_name,
             "locality_layers": locality_layers,
             "locality_maintenance_errors": locality_maintenance_errors,
             "locality_proof": locality_proof,
+            "locality_record_path": locality_record_path,
             "locality_refusal": locality_refusal,
             "locality_removal": locality_removal,
             "locality_results": locality_results,

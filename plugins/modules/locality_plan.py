@@ -51,6 +51,12 @@ options:
       - A record that a run left of this host on the controller. Its policy and chassis are taken instead of O(policy) and O(chassis).
       - A plan that is not the recorded one, since hardware, software or this collection have changed, is an error finding that names the knobs.
     type: path
+  layers:
+    description: The layers that are to be brought to the plan. A O(record) of a run that did not bring each of them is an error finding.
+    type: list
+    elements: str
+    choices: [host, irq, kubelet]
+    default: [host, irq, kubelet]
   fail:
     description: Whether error findings fail the task, all of them shown together.
     type: bool

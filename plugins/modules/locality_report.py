@@ -29,9 +29,16 @@ options:
     default: table
   record:
     description:
-      - Write the summary to this file of the controller as JSON, and what is known of each host to a file of the same name in a folder of the host's name
-        beside it.
-    type: path
+      - Leave the run under this name on the controller, as JSON. Its summary is written to each folder that a host of O(results) has as C(records_dir), and
+        what is known of each host to a folder of the host's name in the host's own. Without such a folder nothing is written.
+      - A name that another run has already gets a number.
+    type: str
+  layers:
+    description: The layers that the run brought to their plan, for the record.
+    type: list
+    elements: str
+    choices: [host, irq, kubelet]
+    default: [host, irq, kubelet]
   started:
     description: When the run began, for the record.
     type: str
@@ -60,7 +67,12 @@ count:
   returned: success
   type: str
 record:
-  description: The file that was written.
-  returned: when O(record) is given
+  description: The name under which the run was written, in check mode the one that was asked for.
+  returned: when O(record) is given and a host has a folder for it
   type: str
+records:
+  description: The files with the summary.
+  returned: when they were written
+  type: list
+  elements: str
 """

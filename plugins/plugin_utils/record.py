@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a run leaves on the controller about each host, and the way back to it.
 
-``<folder>/<run>.json`` is the summary of the run, ``<folder>/<host>/<run>.json`` what is known of one host: enough to make its plan again.
+What is known of one host is enough to make its plan again. Where the files lie is a matter of :mod:`record_files`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.plugin_utils import report
@@ -31,7 +31,7 @@ def host_record(host: str, result: Mapping[str, Any], run: Mapping[str, Any]) ->
     """What a run leaves about a host.
 
     :param result: of the filter ``locality_results``.
-    :param run: ``run``: its name, ``by``, ``started``, ``ended``, ``collection``: the version of the collection.
+    :param run: ``run``: its name, ``by``, ``started``, ``ended``, ``layers``: those that it brought to their plan, ``collection``: its version.
     """
     return plain({
         "version": VERSION,
@@ -57,7 +57,7 @@ def load(path: str, host: str) -> dict[str, Any]:
         raise RecordError(f"there is no record {path}; {_others(os.path.dirname(path))}") from None
     except (OSError, ValueError) as error:
         raise RecordError(f"the record {path} cannot be read: {error}") from error
-    if not isinstance(found, dict) or found.get("version") != VERSION or not isinstance(found.get("plan"), dict):
+    if not isinstance(found, dict) or found.get("version") != VERSION or not isinstance(found.get("plan"), dict) or not isinstance(found.get("layers"), list):
         raise RecordError(f"{path} is no record of a host in the form of this version ({VERSION})")
     if found.get("host") != host:
         raise RecordError(f"the record {path} is of {found.get('host')}, wanted one of {host}")
@@ -92,9 +92,23 @@ def differences(made: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[di
     return found.sorted()
 
 
+def missing(recorded: Mapping[str, Any], layers: Sequence[str]) -> list[dict[str, str]]:
+    """A finding where the recorded run brought less to its plan than is to be brought now: of the rest the record says only what was planned.
+
+    :param recorded: the record. :param layers: those that this run brings.
+    """
+    found = findings_m.Findings()
+    has = [layer for layer in report.LAYERS if layer in recorded["layers"]]
+    more = [layer for layer in layers if layer not in has]
+    if more:
+        found.error("record.layers", f"the run of the record brought {' and '.join(has) or 'no layer'} alone to the plan, wanted {' and '.join(more)} too",
+                    f"go back with --tags {','.join(has)}" if has else "take the record of another run")
+    return found.sorted()
+
+
 def _knobs(made: Mapping[str, Any]) -> dict[str, Any]:
     # As JSON has it, since the record is.
     return {name: value for name, value in json.loads(json.dumps(plain(made.get("knobs") or {}))).items() if name not in _OF_THE_COLLECTION}
 
 
-__all__ = ("REACHED", "RecordError", "VERSION", "differences", "host_record", "load")
+__all__ = ("REACHED", "RecordError", "VERSION", "differences", "host_record", "load", "missing")

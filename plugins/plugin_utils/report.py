@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist, knobs, kubelet_predict, quantity
+from ansible_collections.inferops.locality.plugins.plugin_utils import record_files
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 # Tags of the playbooks, one for each layer that has a role.
@@ -224,7 +225,8 @@ def results(hostvars: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, dict
         result["findings"] = [finding for finding in told if not (over and finding["id"] == UNFINISHED)]
         result["window"] = variables.get("site_window")
         result["failure"] = variables.get("site_failure")
-        result["records_dir"] = variables.get("locality_records_dir")
+        records_dir = variables.get("locality_records_dir")
+        result["records_dir"] = record_files.folder(str(records_dir), variables.get("inventory_dir")) if records_dir else None
         result["topology_differences"] = plain(variables.get("audit_topology_differences") or [])
         found[str(host)] = result
     return found

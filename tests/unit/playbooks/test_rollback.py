@@ -134,7 +134,9 @@ def test_a_run_is_gone_back_to_by_its_record(tmp_path: Path) -> None:
     first = playing.contents(root)
     name = next(records.glob("site-*.json")).stem
     kept = json.loads((records / "node" / f"{name}.json").read_text(encoding="utf-8"))
-    assert (kept["run"], kept["host"], kept["outcome"], kept["drift"]) == (name, "node", "written", []) and kept["drift_before"] and "@" in kept["by"]
+    assert (kept["run"], kept["host"], kept["outcome"], kept["drift"], kept["layers"]) == (name, "node", "written", [], ["host"])
+    assert json.loads((records / f"{name}.json").read_text(encoding="utf-8"))["layers"] == ["host"]
+    assert kept["drift_before"] and "@" in kept["by"]
     other = playing.write_inventory(tmp_path / "other", {"node": root}, {**variables, "locality_policy": {"host": {"swappiness": 7}}})
     assert playing.play("site", *host, inventory=other).rc == 0
     changed = playing.contents(root)
@@ -145,6 +147,10 @@ def test_a_run_is_gone_back_to_by_its_record(tmp_path: Path) -> None:
     assert back.rc == 0 and "node 1 of 1: node (chassis_test) live: vm.swappiness; no maintenance windows are set" in " ".join(back.out.split()), back.text
     assert playing.contents(root) == first
     assert re.search(r"PLAY \[Take everything off\] \*+\nskipping: no hosts matched", back.out)
+    # The run brought the host layer alone: of the others it says only what was planned.
+    whole = playing.play("rollback", "-e", f"record={name}", "--check", inventory=other)
+    assert whole.rc != 0 and "record.layers: the run of the record brought host alone to the plan, wanted irq and kubelet too" in whole.out, whole.text
+    assert "go back with --tags host" in whole.out and playing.contents(root) == first
     # The policy of then with a plan that it does not give today.
     kept["plan"]["knobs"]["vm.swappiness"] = 3
     (records / "node" / "changed.json").write_text(json.dumps(kept), encoding="utf-8")
@@ -153,6 +159,38 @@ def test_a_run_is_gone_back_to_by_its_record(tmp_path: Path) -> None:
     absent = playing.play("rollback", "-e", "record=site-1", *host, inventory=other)
     assert absent.rc != 0 and f"there is no record {records}/node/site-1.json; there are " in absent.out
     assert playing.contents(root) == first
+
+
+def test_each_host_has_its_record_where_its_inventory_says(tmp_path: Path) -> None:
+    """Two folders, one relative to the inventory, and a host whose name would lead out of it; and back by the record, from another working directory."""
+    hosts = {"a": "../kept", "../../b": str(tmp_path / "other"), "none": None}
+    roots = {host: tmp_path / f"node{number}" for number, host in enumerate(hosts)}
+    for root in roots.values():
+        paper.build(_description(), root)
+    where = {host: {"locality_records_dir": records} for host, records in hosts.items()}
+    inventory = playing.write_inventory(tmp_path / "inventory", roots, {}, where)
+    tags, (here, there) = ("--tags", "host"), (tmp_path / "here", tmp_path / "there")
+    for folder in (here, there):
+        folder.mkdir()
+
+    def kept() -> list[str]:
+        folders = ("kept", "other", "here", "there", "b", "inventory")
+        return sorted(re.sub(r"site-[0-9TZ]+", "RUN", str(path.relative_to(tmp_path))) for name in folders for path in (tmp_path / name).rglob("*.json"))
+
+    check = playing.play("site", *tags, "--check", inventory=inventory, cwd=here)
+    assert check.rc == 0 and kept() == [], check.text
+    run = playing.play("site", *tags, inventory=inventory, cwd=here)
+    assert run.rc == 0 and "3 nodes: 3 written, in sync" in run.out, run.text
+    assert kept() == ["kept/RUN.json", "kept/a/RUN.json", "other/%2E.%2F..%2Fb/RUN.json", "other/RUN.json"]
+    names = {path.stem for path in (tmp_path / "kept").glob("*.json")}
+    assert names == {path.stem for path in (tmp_path / "other").glob("*.json")} and len(names) == 1
+    assert set(json.loads(next((tmp_path / "other").glob("*.json")).read_text(encoding="utf-8"))["hosts"]) == set(hosts)
+    again = playing.play("site", *tags, inventory=inventory, cwd=there)
+    assert again.rc == 0 and {counts["changed"] for counts in again.recap.values()} == {0} and len(kept()) == 8
+    audit = playing.play("site", *tags, "--check", inventory=inventory, cwd=there)
+    assert audit.rc == 0 and "3 nodes: 3 in sync" in audit.out and len(kept()) == 8
+    back = playing.play("rollback", "-e", f"record={names.pop()}", *tags, "--limit", "all:!none", inventory=inventory, cwd=there)
+    assert back.rc == 0 and "2 nodes: 2 in sync" in back.out, back.text
 
 
 def test_it_goes_on_where_a_run_died(tmp_path: Path) -> None:

@@ -14,7 +14,10 @@ import pytest
 from ansible_collections.inferops.locality.plugins.plugin_utils import record
 
 PLAN = {"version": 1, "knobs": {"vm.swappiness": 10, "kubelet.reserved_memory": {0: {"memory": 1}}, "runtime.version": "0.1.0+aaa"}}
-RUN = {"run": "site-x", "by": "anna@control", "started": "2026-11-28T02:00:00Z", "ended": "2026-11-28T02:20:00Z", "collection": "0.1.0+aaa"}
+RUN = {
+    "run": "site-x", "by": "anna@control", "started": "2026-11-28T02:00:00Z", "ended": "2026-11-28T02:20:00Z", "collection": "0.1.0+aaa",
+    "layers": ["host", "irq"],
+}
 RESULT = {"outcome": "written", "before": [], "plan": PLAN, "policy": {"host": {"swappiness": 10}}, "chassis_expected": None, "window": "open"}
 
 
@@ -56,12 +59,30 @@ def test_a_plan_of_another_version_is_an_error_of_its_own(kept: Path) -> None:
     ({"plan": {}}, "did not bring the host to its plan"),
     ({"version": 7}, "is no record of a host in the form of this version"),
     ({"plan": []}, "is no record of a host"),
+    ({"layers": None}, "is no record of a host"),
 ])
 def test_what_is_no_record_of_a_good_run_is_told(kept: Path, change: dict[str, Any], told: str) -> None:
     kept.write_text(json.dumps({**json.loads(kept.read_text(encoding="utf-8")), **change}), encoding="utf-8")
     with pytest.raises(record.RecordError) as error:
         record.load(str(kept), "a")
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize("has, asked, told", [
+    (["host"], ["host"], None),
+    (["host", "irq", "kubelet"], ["host", "irq", "kubelet"], None),
+    (["irq", "host"], ["irq"], None),
+    (["host"], ["host", "irq", "kubelet"], "brought host alone to the plan, wanted irq and kubelet too"),
+    (["host", "irq"], ["kubelet"], "brought host and irq alone to the plan, wanted kubelet too"),
+    # As --tags with a name that is no layer's.
+    ([], ["host"], "brought no layer alone to the plan"),
+])
+def test_what_the_run_did_not_bring_is_not_gone_back_to(kept: Path, has: list[str], asked: list[str], told: str | None) -> None:
+    kept.write_text(json.dumps({**json.loads(kept.read_text(encoding="utf-8")), "layers": has}), encoding="utf-8")
+    found = record.missing(record.load(str(kept), "a"), asked)
+    assert [(item["id"], item["severity"]) for item in found] == ([("record.layers", "error")] if told else [])
+    hint = f"go back with --tags {','.join(has)}" if has else "take the record of another run"
+    assert [told in item["message"] and item["hint"] == hint for item in found] == ([True] if told else [])
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00"])
