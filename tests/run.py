@@ -43,7 +43,8 @@ TOP = env.TOP
 OUTPUT = TOP / "tests" / "output"
 VENVS = env.CACHE / "venvs"
 TAIL = 60
-TIMEOUT = 1500
+# Of one command. Playing playbooks on a slow computer takes its time.
+TIMEOUT = 2400
 ARTIFACT_LIMIT = 2 * 1024 * 1024
 
 # Scenarios that need a node of tests/lab, and the seconds each may take. Without FULL=1 the quick ones are run.
