@@ -17,7 +17,6 @@ import yaml
 from ansible_collections.inferops.locality.tests.unit import playing
 
 
-
 def asked(folder: Path, runs: dict[str, Any], **variables: Any) -> tuple[playing.Run, list[dict[str, str]]]:
     """Run the tasks on a node of this state; the findings that they leave."""
     ssh = folder / "ssh"
