@@ -63,8 +63,8 @@ LAB_AT_ONCE = 2
 ON_DEMAND = ("cluster", "lab")
 CLUSTER_BUILD = 3600
 CLUSTER_TESTS = 2700
-# What both took there, from nothing.
-CLUSTER_TOOK = 1300
+# What both took there, from nothing, on a slow day.
+CLUSTER_TOOK = 1700
 
 # The oldest controller the collection supports, and the Pythons it runs on, oldest first.
 OLD_CORE = "2.19"
