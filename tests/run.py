@@ -533,11 +533,11 @@ def lab(run: Run) -> None:
     """molecule scenarios on virtual nodes with real kernels (tests/lab/README.md says what they need)"""
     bin_folder = Path(sys.executable).parent
     program: list[str | Path] = [bin_folder / "python", "tests/lab/lab.py"]
-    since = time.strftime("%Y-%m-%dT%H:%M:%S")
-    before = lab_nodes(program)
     chosen = {name: budget for name, budget in LAB_SCENARIOS.items() if name in LAB_QUICK or os.environ.get("FULL")}
     if not run.has_time("lab", LAB_IMAGE + min(LAB_QUICK.values())):
         return
+    since = time.strftime("%Y-%m-%dT%H:%M:%S")
+    before = lab_nodes(program)
     run.command("image of the nodes", [*program, "image"])
     if any(name in LAB_CLUSTERS for name in chosen):
         cluster_programs(run)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist, quantity
 from ansible_collections.inferops.locality.plugins.module_utils.cpulist import CpuListError
@@ -59,6 +59,8 @@ storage-driver-secure storage-driver-table storage-driver-user tls-cert-file tls
 # Flags of earlier versions that Kubernetes 1.36 does not have. Which version was the first without them is not known here.
 _GONE_FLAGS = frozenset(("iptables-drop-bit", "iptables-masquerade-bit", "keep-terminated-pod-volumes", "pod-infra-container-image"))
 _GONE_BY = 36
+# The flags of a kubelet from then on, and those that earlier ones have for certain (cmd/kubelet/app/options).
+KNOWN_FLAGS = (KUBELET_FLAGS | _OTHER_FLAGS) - _GONE_FLAGS
 # Written by RKE2 itself at each start.
 _RKE2_DEFAULTS = "00-rke2-defaults.conf"
 
@@ -207,21 +209,14 @@ def gates(config: Rke2Config) -> Optional[Dict[str, bool]]:
     return found if config.complete else None
 
 
-def known_flags(minor: int) -> FrozenSet[str]:
-    """The flags that the kubelet of Kubernetes 1.``minor`` has, as far as is known here (cmd/kubelet/app/options)."""
-    known = KUBELET_FLAGS | _OTHER_FLAGS
-    return known - _GONE_FLAGS if minor >= _GONE_BY else known
-
-
 def unknown_flags(config: Rke2Config, minor: Optional[int]) -> Tuple[List[str], List[str]]:
     """Arguments of RKE2's files for the kubelet that it has not, and those of which that is not known; with one that it has not it does not start.
 
     :param minor: of the kubelet's version; None where it is not known.
     """
-    given = {arg.flag for arg in config.kubelet_args}
-    gone = given & _GONE_FLAGS
-    strange = given - KUBELET_FLAGS - _OTHER_FLAGS
-    return (sorted(gone), sorted(strange)) if minor is not None and minor >= _GONE_BY else ([], sorted(strange | gone))
+    strange = {arg.flag for arg in config.kubelet_args} - KNOWN_FLAGS
+    gone = strange & _GONE_FLAGS if minor is not None and minor >= _GONE_BY else set()
+    return sorted(gone), sorted(strange - gone)
 
 
 def configured(sysroot: SysRoot, config: Rke2Config) -> Tuple[Optional[Dict[str, Any]], str]:
@@ -239,6 +234,6 @@ def configured(sysroot: SysRoot, config: Rke2Config) -> Tuple[Optional[Dict[str,
 
 
 __all__ = (
-    "DEFAULT_DATA_DIR", "FIELDS", "FLAGS", "configured", "data_dir", "file_settings", "gates", "known_flags", "minor", "root_dir", "unit_settings",
+    "DEFAULT_DATA_DIR", "FIELDS", "FLAGS", "KNOWN_FLAGS", "configured", "data_dir", "file_settings", "gates", "minor", "root_dir", "unit_settings",
     "unknown_flags", "values", "version",
 )

@@ -449,4 +449,4 @@ def test_a_cluster_by_hand(programs: None, tmp_path: Path) -> None:
 def test_the_kubelet_has_the_flags_that_are_known_of_it(programs: None) -> None:
     told = subprocess.run([str(binaries.programs(["kubelet"])["kubelet"]), "--help"], capture_output=True, text=True, check=True).stdout
     have = set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", told, re.MULTILINE)) - {"help", "version"}
-    assert have == kubelet_args.known_flags(int(binaries.kubernetes_version().split(".")[1]))
+    assert have == kubelet_args.KNOWN_FLAGS

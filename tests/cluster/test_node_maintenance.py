@@ -385,7 +385,7 @@ def third(cluster: Cluster) -> Iterator[str]:
 
 
 def left_behind(folder: Path) -> bool:
-    """Whether a process of a run in this folder is still there."""
+    """Whether a process of a run in this folder is still there. Ansible gives each worker a session of its own, so its process group does not tell."""
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if str(folder).encode() in file.read_bytes():
