@@ -26,8 +26,6 @@ WRITTEN = "written, not in force"
 # How many settings of somebody else in one of our files are named.
 _STRAYS = 8
 
-# Knobs that only the API server shows.
-_CLUSTER_KNOBS = ("node.labels", "node.taints")
 # Values by device: the state has every device, the plan the ones it places.
 _BY_DEVICE = ("irq.affinity", "nic.queues", "nic.rps", "nic.xps")
 _CPU_LISTS = (
@@ -121,6 +119,10 @@ def _equal(knob: str, wanted: Any, found: Any, side: str, ours: bool) -> Tuple[b
         return not missing, ", ".join(missing)
     if knob in _CPU_LISTS:
         return _as_cpus(wanted) == _as_cpus(found), ""
+    if knob == "cilium.bpf_maps" and side == "running" and isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        # The agent tells no more of its maps than the share; what it does not tell is null.
+        wrong = [key for key in wanted if found.get(key) is not None and found[key] != wanted[key]]
+        return not wrong and any(found.get(key) is not None for key in wanted), ", ".join(wrong)
     return wanted == found, ""
 
 
@@ -171,6 +173,29 @@ def _entry(
     }
 
 
+def _asked(knob: knobs.Knob, cluster_state: Optional[Mapping[str, Any]]) -> Optional[Tuple[Dict[str, Any], Optional[str]]]:
+    """Sides of a knob that no file of the node shows, and the source of the configured one; None where nobody asked for it."""
+    if cluster_state is None:
+        return None
+    known = _mapping(cluster_state, "cluster_state")
+    part, _dot, name = knob.id.partition(".")
+    if part == "node":
+        return {"running": known.get(name)}, None
+    if known.get(part) is None:
+        return None
+    found = _mapping(known[part], f"cluster_state.{part}")
+    sides: Dict[str, Any] = {}
+    source = None
+    running = _mapping(found.get("running"), f"cluster_state.{part}.running")
+    configured = _mapping(found.get("configured"), f"cluster_state.{part}.configured")
+    if knob.id in running:
+        sides["running"] = running[knob.id]
+    if knob.id in configured:
+        item = _mapping(configured[knob.id], f"cluster_state.{part}.configured.{knob.id}")
+        sides["configured"], source = item.get("value"), item.get("source")
+    return sides, source
+
+
 def _checkpoints(entry: Dict[str, Any], wanted: Mapping[str, Any], state: Mapping[str, Any], runs: Mapping[str, Any]) -> None:
     """What checkpoint files cost that do not fit RKE2's configuration as it is now: nothing of their own if they fit that of the plan."""
     if not _mapping(state.get("kubelet"), "state.kubelet").get("state_files"):
@@ -185,7 +210,9 @@ def _checkpoints(entry: Dict[str, Any], wanted: Mapping[str, Any], state: Mappin
 
 
 def is_ours(source: Optional[str]) -> bool:
-    """Whether a file (``path`` or ``path:line``) is one that this collection writes."""
+    """Whether a file (``path`` or ``path:line``) or an object (``CiliumNodeConfig namespace/name``) is one that this collection writes."""
+    if (source or "").startswith("CiliumNodeConfig "):
+        return f"/{knobs.OWNER}-" in str(source)
     path = re.sub(r":\d+$", "", source or "")
     name = path.rsplit("/", 1)[-1]
     return name.rsplit(".", 1)[0] == knobs.DROP_IN or f"/{knobs.OWNER}/" in path
@@ -203,8 +230,9 @@ def compare(  # noqa: PLR0917
 
     :param plan: what :func:`plan.make_plan` returned.
     :param state: ``ansible_facts.locality_state`` of the node.
-    :param cluster_state: what the API server knows of it, ``{"labels": {...}, "taints": ["key=value:Effect"]}``; None where nobody asked,
-        and then the knobs that only it shows have no entry.
+    :param cluster_state: what the API server knows of it, ``{"labels": {...}, "taints": ["key=value:Effect"]}``, and what is known of Cilium on it,
+        ``{"cilium": {"running": {knob: value}, "configured": {knob: {"value": ..., "source": ...}}}}``; None or without ``cilium`` where nobody asked, and then
+        the knobs that only these show have no entry.
     :param adopt: take over keys of ours that stand in files of someone else: these findings become notes.
     :param kubelet_running: what the kubelet itself says of its knobs; taken instead of what its command line says, where the plan sets one.
     :param live: False below another root, where only the configured side is judged.
@@ -238,18 +266,20 @@ def compare(  # noqa: PLR0917
         idle = live and knob.needs == "restart" and runs.get("unit") is False
         if idle or (live and runs.get("kubelet") is False and knob.layer == "kubelet"):
             judged = [side for side in judged if side == "configured"] or judged
-        if id in _CLUSTER_KNOBS:
-            if cluster_state is None or id not in wanted:
+        if knob.api:
+            asked = _asked(knob, cluster_state)
+            if asked is None:
                 continue
-            sides = {"running": _mapping(cluster_state, "cluster_state").get(id.partition(".")[2])}
-            judged = ["running"]
+            sides, source = asked
+            judged = [side for side in knob.sides if live]
+            ours = is_ours(source)
         if id in wanted:
             if judged:
                 entry = _entry(knob, wanted[id], sides, judged, source, ours, live, idle)
                 if id == "kubelet.state_files" and "configured" in sides and not entry["in_sync"]:
                     _checkpoints(entry, wanted, state, runs)
                 entries.append(entry)
-        elif ours and "configured" in judged and id != "runtime.version" and not _unset(sides["configured"]):
+        elif ours and "configured" in judged and id != "runtime.version" and not _unset(sides.get("configured")):
             entry = _entry(knob, None, sides, ["configured"], source, ours, live, idle)
             entry["reason"] = "written earlier, no longer in the plan"
             entries.append(entry)

@@ -73,6 +73,7 @@ class Knob:
     :ivar files: where the configured side is written.
     :ivar lab: whether a virtual machine has it; the others are tested on paper only.
     :ivar source: where the rule or the proof comes from.
+    :ivar api: no file of the node shows it: the API server, or a program that runs as a pod, has to be asked.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Knob:
     text: str
     source: str
     lab: bool = True
+    api: bool = False
 
 
 def _host(  # noqa: PLR0917
@@ -101,8 +103,13 @@ def _kubelet(id: str, text: str, source: str, needs: str = "restart") -> Knob:
     return Knob(id, "kubelet", "managed", needs, _BOTH, "rke2_kubelet", (FILE_KUBELET,), text, source)
 
 
-def _reported(id: str, layer: str, text: str, source: str) -> Knob:
-    return Knob(id, layer, "reported", "live", ("running",), "", (), text, source)
+def _cilium(id: str, text: str, source: str) -> Knob:
+    # The agent takes what is configured when its pod is made anew, which pods of the node would feel.
+    return Knob(id, "network", "managed", "drain", _BOTH, "cilium", (), text, source, lab=False, api=True)
+
+
+def _reported(id: str, layer: str, text: str, source: str, api: bool = False) -> Knob:
+    return Knob(id, layer, "reported", "live", ("running",), "", (), text, source, api=api)
 
 
 _GRUB = (FILE_GRUB,)
@@ -316,17 +323,69 @@ _ALL: Tuple[Knob, ...] = (
     Knob(
         "node.labels", "kubelet", "managed", "live", ("running",), "rke2_kubelet", (),
         "Labels of the Node object; RKE2's configuration sets them at registration only.",
-        "docs.rke2.io, advanced options",
+        "docs.rke2.io, advanced options", api=True,
     ),
     Knob(
         "node.taints", "kubelet", "managed", "live", ("running",), "rke2_kubelet", (),
         "Taints of the Node object; RKE2's configuration sets them at registration only.",
-        "docs.rke2.io, advanced options",
+        "docs.rke2.io, advanced options", api=True,
     ),
     _reported(
         "gpu.topology_hint", "kubelet",
         "The device plugin tells the kubelet each GPU's NUMA node.",
         "pod-resources API",
+    ),
+    _cilium(
+        "cilium.datapath_mode",
+        "Device of a pod: veth, netkit or netkit-l2; of this node, by a CiliumNodeConfig.",
+        "cilium-dbg status: datapath-mode; agent option datapath-mode",
+    ),
+    _cilium(
+        "cilium.big_tcp",
+        "Families with BIG TCP, ipv4 and ipv6; of this node, by a CiliumNodeConfig. In force where the sizes are above 65536.",
+        "cilium-dbg status: ipv4-big-tcp, ipv6-big-tcp; agent options enable-ipv4-big-tcp, enable-ipv6-big-tcp",
+    ),
+    _cilium(
+        "cilium.devices",
+        "Interfaces that Cilium works on, so that NICs of the fabric stay out; of this node, by a CiliumNodeConfig.",
+        "cilium-dbg status: kube-proxy-replacement; agent option devices",
+    ),
+    _cilium(
+        "cilium.xdp",
+        "XDP acceleration of services: disabled, native or best-effort; of this node, by a CiliumNodeConfig.",
+        "cilium-dbg status: kube-proxy-replacement, node port acceleration; agent option bpf-lb-acceleration",
+    ),
+    _cilium(
+        "cilium.bpf_maps",
+        "Share of the memory that the connection maps are sized by (ratio), and whether they are LRU per CPU (distributed_lru); of the cluster, by the chart. "
+        "The agent tells the ratio alone.",
+        "cilium-dbg status: bpf-maps; agent options bpf-map-dynamic-size-ratio, bpf-distributed-lru",
+    ),
+    _cilium(
+        "cilium.clock",
+        "BPF programs take the time from jiffies, where the kernel's tick is known; of the cluster, by the chart.",
+        "cilium-dbg status: clock-source; agent option enable-bpf-clock-probe",
+    ),
+    _cilium(
+        "cilium.bandwidth_manager",
+        "Bandwidth manager (enabled), and BBR for pods (bbr); of the cluster, by the chart.",
+        "cilium-dbg status: bandwidth-manager; agent options enable-bandwidth-manager, enable-bbr",
+    ),
+    _reported("cilium.routing", "network", "Between nodes: native or tunnel. Never changed under pods.", "cilium-dbg status: routing", api=True),
+    _reported(
+        "cilium.kube_proxy_replacement", "network",
+        "Services without kube-proxy: true or false. Never changed under pods.",
+        "cilium-dbg status: kube-proxy-replacement", api=True,
+    ),
+    _reported(
+        "cilium.host_routing", "network",
+        "Between pods and the network: bpf, or legacy through the host's stack. Never changed under pods.",
+        "cilium-dbg status: routing", api=True,
+    ),
+    _reported(
+        "cilium.masquerade", "network",
+        "Who masquerades: bpf, iptables or disabled. Never changed under pods.",
+        "cilium-dbg status: masquerading", api=True,
     ),
 )
 

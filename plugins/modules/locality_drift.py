@@ -39,7 +39,8 @@ options:
   cluster_state:
     description:
       - What the API server knows of the node, C(labels) (a dictionary) and C(taints) (a list of texts such as C(key=value:NoSchedule)).
-      - Without it labels and taints are not judged.
+      - C(cilium) is what is known of Cilium on it, C(running) (knobs to values) and C(configured) (knobs to C(value) and C(source)).
+      - Without it labels and taints are not judged, without C(cilium) no knob of the layer C(network).
     type: dict
   kubelet_running:
     description:

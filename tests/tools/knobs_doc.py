@@ -78,7 +78,8 @@ def managed_table(chosen: list, boot: str) -> str:
     lines = ["", "| knob | needs | sides | writer | files | what it is | source |", "|---|---|---|---|---|---|---|"]
     for knob in chosen:
         files = "<br>".join(f"`{file}`" + (" or [another](#boot-arguments)" if file == boot else "") for file in knob.files) or "–"
-        text = cell(knob.text) + ("" if knob.lab else " Tested on paper only: virtual machines lack it.")
+        how = " Tested against recorded answers of the agent." if knob.api else " Tested on paper only: virtual machines lack it."
+        text = cell(knob.text) + ("" if knob.lab else how)
         lines.append(f"| `{knob.id}` | {knob.needs} | {', '.join(knob.sides)} | `{knob.writer}` | {files} | {text} | {cell(knob.source)} |")
     return "\n".join(lines) + "\n"
 

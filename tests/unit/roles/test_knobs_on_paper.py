@@ -43,7 +43,7 @@ BANS = ("irqbalance",)
 # Only on machines with more than eight NUMA nodes.
 LARGE = ("kubelet.topology_manager_options",)
 
-JUDGED = [knob.id for knob in knobs.KNOBS.values() if knob.klass == "managed" and "configured" in knob.sides]
+JUDGED = [knob.id for knob in knobs.KNOBS.values() if knob.klass == "managed" and "configured" in knob.sides and not knob.api]
 
 
 def _description() -> dict[str, Any]:

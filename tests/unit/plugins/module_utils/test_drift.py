@@ -314,6 +314,82 @@ def test_labels_and_taints_are_judged_only_where_the_api_server_was_asked(cluste
     assert out_of_sync(report) == (off or [])
 
 
+# -- Cilium, whose sides the agent and the API server show
+
+CILIUM_SOURCE = "CiliumNodeConfig kube-system/inferops-locality-0a1b2c3d4e"
+CILIUM: Dict[str, Any] = {
+    "cilium.datapath_mode": "netkit", "cilium.big_tcp": ["ipv4"], "cilium.devices": ["ens10f0np0"], "cilium.xdp": "native",
+    "cilium.bpf_maps": {"distributed_lru": True, "ratio": 0.0025}, "cilium.clock": True, "cilium.bandwidth_manager": {"enabled": True, "bbr": True},
+    "cilium.routing": "native", "cilium.kube_proxy_replacement": True, "cilium.host_routing": "bpf", "cilium.masquerade": "bpf",
+}
+
+
+def cilium(source: str = CILIUM_SOURCE) -> Dict[str, Any]:
+    """What is known of Cilium on a node that is as planned: the agent does not tell of distributed LRU maps."""
+    running = {**copy.deepcopy(CILIUM), "cilium.bpf_maps": {"distributed_lru": None, "ratio": 0.0025}}
+    configured = {id: {"value": copy.deepcopy(value), "source": source} for id, value in CILIUM.items() if "configured" in knobs.KNOBS[id].sides}
+    return {"labels": {}, "taints": [], "cilium": {"running": running, "configured": configured}}
+
+
+def with_cilium() -> Dict[str, Any]:
+    return {**EVERYTHING, "knobs": {**EVERYTHING["knobs"], **CILIUM}}
+
+
+def test_every_knob_of_the_network_is_in_these_tests() -> None:
+    assert list(CILIUM) == [knob.id for knob in knobs.KNOBS.values() if knob.layer == "network"]
+
+
+@pytest.mark.parametrize("cluster", [None, {"labels": {}, "taints": []}, {"cilium": None}])
+def test_cilium_is_judged_only_where_it_was_asked(cluster: Any) -> None:
+    report = drift.compare(with_cilium(), in_sync(EVERYTHING), cluster)
+    assert not [entry for entry in report["entries"] if entry["knob"].startswith("cilium.")]
+
+
+def test_a_node_whose_cilium_is_as_planned_needs_nothing() -> None:
+    report = drift.compare(with_cilium(), in_sync(EVERYTHING), cilium())
+    assert {entry["knob"] for entry in report["entries"] if entry["in_sync"]} >= set(CILIUM)
+    assert report["summary"] == {"needs": None, "count": 0}
+    assert entry_of(report, "cilium.xdp")["source"] == CILIUM_SOURCE
+    below = drift.compare(with_cilium(), in_sync(EVERYTHING), cilium(), live=False)
+    assert not [entry for entry in below["entries"] if entry["knob"].startswith("cilium.")]
+
+
+@pytest.mark.parametrize(("knob", "side"), [(id, side) for id in CILIUM for side in knobs.KNOBS[id].sides])
+@pytest.mark.parametrize("gone", [False, True])
+def test_each_knob_of_cilium_that_differs_is_named_and_no_other(knob: str, side: str, gone: bool) -> None:
+    known = cilium()
+    part = known["cilium"][side]
+    if gone:
+        del part[knob]
+    elif side == "configured":
+        part[knob]["value"] = other(part[knob]["value"])
+    else:
+        part[knob] = other(part[knob]) if knob != "cilium.bpf_maps" else {"distributed_lru": None, "ratio": 0.08}
+    report = drift.compare(with_cilium(), in_sync(EVERYTHING), known)
+    assert out_of_sync(report) == [knob]
+    managed = knobs.KNOBS[knob].klass == "managed"
+    # An object that was changed is written again and nobody is disturbed: the agent reads it when its pod is made.
+    assert report["summary"] == {"needs": None if not managed else "live" if side == "configured" else "drain", "count": int(managed)}
+    assert entry_of(report, knob)["reason"].startswith(f"{side} {'could not be read' if gone else 'differs'}")
+
+
+def test_maps_of_which_nothing_is_known_are_not_as_wanted() -> None:
+    known = cilium()
+    known["cilium"]["running"]["cilium.bpf_maps"] = {"distributed_lru": None, "ratio": None}
+    assert out_of_sync(drift.compare(with_cilium(), in_sync(EVERYTHING), known)) == ["cilium.bpf_maps"]
+
+
+def test_what_we_wrote_for_cilium_and_is_no_longer_planned_costs_a_drain() -> None:
+    plan = with_cilium()
+    del plan["knobs"]["cilium.datapath_mode"]
+    report = drift.compare(plan, in_sync(EVERYTHING), cilium())
+    assert out_of_sync(report) == ["cilium.datapath_mode"]
+    assert report["summary"] == {"needs": "drain", "count": 1}
+    assert entry_of(report, "cilium.datapath_mode")["reason"] == "written earlier, no longer in the plan"
+    for theirs in ("CiliumNodeConfig kube-system/gpu-netkit", "ConfigMap kube-system/cilium-config"):
+        assert not out_of_sync(drift.compare(plan, in_sync(EVERYTHING), cilium(theirs)))
+
+
 # -- other owners
 
 FOREIGN = {"knob": "vm.swappiness", "file": "/etc/sysctl.conf", "line": 12, "value": "60"}

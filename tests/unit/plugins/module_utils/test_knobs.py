@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.inferops.locality.plugins.module_utils import boot, knobs
 
-LAYERS = ("host", "irq", "pcie", "kubelet")
+LAYERS = ("host", "irq", "pcie", "kubelet", "network")
 
 
 @pytest.mark.parametrize("knob", knobs.KNOBS.values(), ids=lambda knob: knob.id)
@@ -22,6 +22,7 @@ def test_every_entry_is_whole(knob: knobs.Knob) -> None:
     assert knob.text and knob.source
     assert bool(knob.writer) == (knob.klass == "managed")
     assert all(file.startswith("/") for file in knob.files)
+    assert not (knob.api and knob.files)
 
 
 def test_files_of_ours_are_named_after_us() -> None:
