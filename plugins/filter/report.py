@@ -66,8 +66,11 @@ def locality_cost(entries: Any) -> Any:
     return report.cost_line(plain(entries))
 
 
-def locality_turns(groups: Any, chosen: str) -> Any:
-    return report.turns(_mapping(groups, "locality_turns"), chosen)
+def locality_turns(groups: Any, chosen: str, part: str = "all") -> Any:
+    try:
+        return report.turns(_mapping(groups, "locality_turns"), chosen, part)
+    except ValueError as exc:
+        raise AnsibleFilterError(f"locality_turns: {exc}") from exc
 
 
 def locality_removal(state: Any, reboot_required: Any, reboot_ok: Any = False, cluster: Any = False) -> Any:

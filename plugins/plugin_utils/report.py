@@ -186,9 +186,18 @@ def cost(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 _FIRST, _LAST = "locality_first", "locality_last"
 
 
-def turns(groups: Mapping[str, Sequence[str]], chosen: str) -> list[str]:
-    """Hosts of the group ``chosen`` in the order of their turns: begun ones first, servers last, the others as the inventory has them."""
+def turns(groups: Mapping[str, Sequence[str]], chosen: str, part: str = "all") -> list[str]:
+    """Hosts of the group ``chosen`` in the order of their turns: begun ones first, servers last, the others as the inventory has them.
+
+    :param part: ``servers`` for those that come last, ``agents`` for all before them, begun servers too.
+    :raises ValueError: on another part than these and ``all``.
+    """
     first, last, members = (set(groups.get(name) or ()) for name in (_FIRST, _LAST, chosen))
+    if part not in ("all", "agents", "servers"):
+        raise ValueError(f"found {part!r}, wanted all, agents or servers")
+    last -= first
+    if part != "all":
+        members = members & last if part == "servers" else members - last
     # A sort keeps the order of those that are equal.
     return sorted((host for host in groups["all"] if host in members), key=lambda host: 0 if host in first else 2 if host in last else 1)
 

@@ -41,6 +41,9 @@ def test_begun_turns_come_first_and_servers_last(inventory: Path) -> None:
     assert run.rc == 0, run.out
     order = re.findall(r"TASK \[Note that the node is begun\] \*+\nok: \[(\w+)\]", run.out)
     assert order == ["begun", "one", "two", "server"]
+    agents, servers = run.out.split("PLAY [Bring servers of RKE2 to their plan]")
+    assert "ok: [two]" in agents and re.findall(r"TASK \[Note that the node is begun\] \*+\nok: \[(\w+)\]", servers) == ["server"]
+    assert re.findall(r"node (\d of \d): (\w+)", " ".join(run.out.split())) == [(f"{i} of 4", name) for i, name in enumerate(order, 1)]
     # In sync, and brought to its end all the same.
     again = playing.play("site", "--tags", "kubelet", inventory=inventory)
     assert re.findall(r"TASK \[Note that the node is begun\] \*+\nok: \[(\w+)\]", again.out) == ["begun"]
@@ -51,11 +54,13 @@ def test_t_roll_16_and_18_the_first_node_that_fails_stops_all_after_it(inventory
     # In the way of a file that is written: seen by the module that writes, before it writes any.
     (tmp_path / "one" / knobs.FILE_SYSCTL[1:]).mkdir(parents=True)
     before = {name: playing.contents(tmp_path / name) for name in ("two", "server")}
-    run = playing.play("site", "--tags", "host", inventory=inventory)
+    # As if the nodes had been taken out of a cluster: it is said how the one that failed is left.
+    run = playing.play("site", "--tags", "host", "-e", "{site_taken: true}", inventory=inventory)
     assert run.rc != 0 and "\n4 nodes: 1 written, in sync; 1 failed; 2 left out, the rollout stopped before it\n" in run.out, run.out
     assert {host: counts["failed"] for host, counts in run.recap.items()} == {"begun": 0, "one": 1, "two": 0, "server": 0}
     assert {name: playing.contents(tmp_path / name) for name in before} == before
-    assert knobs.FILE_SYSCTL in run.out.split("failure  ")[1].partition("\n\n")[0]
+    failure = " ".join(run.out.split("failure  ")[1].partition("\n\n")[0].split())
+    assert knobs.FILE_SYSCTL in failure and "the node had been given back to its cluster" in failure
 
 
 def test_a_removal_takes_them_in_the_same_order(inventory: Path) -> None:

@@ -220,6 +220,12 @@ def test_turns_are_taken_begun_ones_first_and_servers_last() -> None:
     assert report.turns(groups, "chosen") == ["begun", "one", "two", "server"]
     assert report.turns({"all": ["b", "a"], "chosen": ["a", "b"]}, "chosen") == ["b", "a"]
     assert report.turns(groups, "nobody") == []
+    assert (report.turns(groups, "chosen", "agents"), report.turns(groups, "chosen", "servers")) == (["begun", "one", "two"], ["server"])
+    # A server whose turn was begun does not wait for the others.
+    groups["locality_last"].append("begun")
+    assert (report.turns(groups, "chosen", "agents"), report.turns(groups, "chosen", "servers")) == (["begun", "one", "two"], ["server"])
+    with pytest.raises(ValueError, match="wanted all, agents or servers"):
+        report.turns(groups, "chosen", "masters")
 
 
 LEFT = {"id": report.UNFINISHED, "severity": "warning", "message": "cordoned", "hint": ""}
