@@ -14,11 +14,11 @@ import yaml
 from ansible.errors import AnsibleFilterError
 from jinja2 import Environment
 
-from ansible_collections.inferops.locality.plugins.filter import cpu_lists, nvidia_topo, nvidia_topo_differences, rocm_topo
+from ansible_collections.inferops.locality.plugins.filter import cpu_lists, nccl_results, nvidia_topo, nvidia_topo_differences, rocm_topo
 
 FOLDER = Path(cpu_lists.__file__).parent
 FILTERS: dict[str, Callable[..., Any]] = {}
-for plugin in (cpu_lists, nvidia_topo, nvidia_topo_differences, rocm_topo):
+for plugin in (cpu_lists, nccl_results, nvidia_topo, nvidia_topo_differences, rocm_topo):
     FILTERS.update(plugin.FilterModule().filters())
 
 
