@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import chassis as chassis_m
-from ansible_collections.inferops.locality.plugins.module_utils import cpulist
+from ansible_collections.inferops.locality.plugins.module_utils import cilium_knobs, cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
 from ansible_collections.inferops.locality.plugins.module_utils import pcie, pcie_knobs
@@ -1073,6 +1073,7 @@ def make_plan(
     wanted.update(
         pcie_knobs.wanted(machine.devices, machine.relations, _part(platform, "pcie_ports", dict, "platform"), checked["pcie"]["min_link_width"], off)
     )
+    wanted.update(cilium_knobs.wanted(checked["network"], platform, found))
     numa_nodes = _numa_nodes(machine, housekeeping, memory)
     return {
         "version": PLAN_VERSION,

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import gzip
 import platform as running_python
 import re
+import zlib
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ansible_collections.inferops.locality.plugins.module_utils import kubelet_args, nic_channels
+from ansible_collections.inferops.locality.plugins.module_utils import kubelet_args, net_devices, nic_channels
 from ansible_collections.inferops.locality.plugins.module_utils.kubelet_args import DEFAULT_DATA_DIR, root_dir
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.rke2_config import Rke2Config
@@ -164,7 +166,20 @@ def _features(sysroot: SysRoot, release: Optional[str], cpu: str) -> Dict[str, O
         "thp": sysroot.exists("/sys/kernel/mm/transparent_hugepage/enabled"),
         "numa_balancing": sysroot.exists("/proc/sys/kernel/numa_balancing"),
         "iommu": iommu,
+        "netkit": _netkit(sysroot, release),
     }
+
+
+def _netkit(sysroot: SysRoot, release: Optional[str]) -> Optional[bool]:
+    """Whether the kernel was built with CONFIG_NETKIT; None where its configuration is not to be had."""
+    config = sysroot.text(f"/boot/config-{release}") if release is not None else None
+    if config is None:
+        packed = sysroot.data("/proc/config.gz", 2**22)
+        try:
+            config = gzip.decompress(packed).decode("utf-8", "replace") if packed is not None else None
+        except (OSError, EOFError, zlib.error):
+            sysroot.problem("/proc/config.gz", "is no gzip file")
+    return None if config is None else bool(re.search(r"^CONFIG_NETKIT=[ym]$", config, re.MULTILINE))
 
 
 def _cpuinfo(sysroot: SysRoot) -> Tuple[Optional[str], bool]:
@@ -349,6 +364,7 @@ def read_platform(sysroot: SysRoot, probe: Probe, boot: Boot, config: Rke2Config
         "features": _features(sysroot, kernel or None, "0"),
         "tuned": _tuned(sysroot, probe),
         "irqbalance": {"installed": irqbalance, "env_file": irqbalance_env(sysroot, is_debian(release)) if irqbalance else None},
+        "network": net_devices.read(sysroot, probe),
         "nic_queues": _nic_queues(sysroot, probe, nics),
         "rke2": _rke2(sysroot, probe, config),
         "virtualization": _virtualization(sysroot, probe, hypervisor),

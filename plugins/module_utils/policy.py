@@ -44,6 +44,16 @@ MOST_QUEUES = 2048
 # The word for as many queues as a NIC has housekeeping CPUs.
 FITTED = "fitted"
 
+# The word for the interfaces that carry the default route.
+UPLINK = "uplink"
+IP_FAMILIES: Tuple[str, ...] = ("ipv4", "ipv6")
+DATAPATH_MODES: Tuple[str, ...] = ("veth", "netkit", "netkit-l2")
+XDP_MODES: Tuple[str, ...] = ("disabled", "native", "best-effort")
+# What Linux takes as the name of an interface (net/core/dev.c dev_valid_name), less the signs that no driver or udev rule gives one.
+_INTERFACE = r"^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,15}$"
+# Cilium's own (pkg/defaults/defaults.go): the share of the memory that its maps are sized by.
+MAP_RATIO = 0.0025
+
 # Formats are named in the schemas as JSON schema allows; what they mean is in _format below.
 _QUANTITY = {"type": ["string", "integer"], "format": "quantity"}
 _BOOL = {"type": "boolean"}
@@ -180,7 +190,40 @@ POLICY_SCHEMA: Dict[str, Any] = {
                     "min_link_width": _default(None, type=["integer", "null"], enum=[1, 2, 4, 8, 16, 32, None]),
                 }
             ),
-            "network": _default({}, type="object", maxProperties=0),
+            # Null leaves everything of Cilium as it is.
+            "network": _object(
+                {
+                    "datapath_mode": _default(None, type=["string", "null"], enum=[*DATAPATH_MODES, None]),
+                    "big_tcp": _default(None, type=["array", "null"], uniqueItems=True, items={"type": "string", "enum": list(IP_FAMILIES)}),
+                    "devices": _default(
+                        None,
+                        type=["string", "array", "null"],
+                        pattern=f"^{UPLINK}$",
+                        minItems=1,
+                        uniqueItems=True,
+                        items={"type": "string", "pattern": _INTERFACE},
+                    ),
+                    "xdp": _default(None, type=["string", "null"], enum=[*XDP_MODES, None]),
+                    "routing": _default(None, type=["string", "null"], enum=["direct", "bgp", None]),
+                    "bpf_maps": _default(
+                        None,
+                        **{
+                            **_object(
+                                {
+                                    "distributed_lru": _default(False, **_BOOL),
+                                    "ratio": _default(MAP_RATIO, type=["integer", "number"], exclusiveMinimum=0, maximum=1),
+                                }
+                            ),
+                            "type": ["object", "null"],
+                        },
+                    ),
+                    "clock_probe": _default(None, type=["boolean", "null"]),
+                    "bandwidth_manager": _default(
+                        None,
+                        **{**_object({"enabled": _default(True, **_BOOL), "bbr": _default(False, **_BOOL)}), "type": ["object", "null"]},
+                    ),
+                }
+            ),
             "dra": _default({}, type="object", maxProperties=0),
         }
     ),
@@ -234,7 +277,7 @@ NOT_YET_KEYS: Tuple[str, ...] = (
     "locality_taint_until_proved",
 )
 NOT_YET_VALUES: Dict[str, Tuple[Any, ...]] = {"locality_policy.cpu_policy": ("nri-balloons", "best-effort")}
-NOT_YET_FILLED: Tuple[str, ...] = ("locality_policy.network", "locality_policy.dra")
+NOT_YET_FILLED: Tuple[str, ...] = ("locality_policy.dra",)
 
 _TYPES: Dict[str, Tuple[type, ...]] = {
     "object": (dict,),
@@ -338,7 +381,7 @@ class _Check:
         if isinstance(value, dict):
             return self._mapping(value, schema, path, fallback)
         if isinstance(value, (list, tuple)):
-            return self._sequence(list(value), schema, path)
+            return self._sequence(list(value), schema, path, fallback)
         return self._scalar(value, schema, path, fallback)
 
     def _mapping(self, value: Dict[Any, Any], schema: Dict[str, Any], path: str, fallback: Any) -> Any:
@@ -392,8 +435,11 @@ class _Check:
                 result[key] = good
         return result
 
-    def _sequence(self, value: List[Any], schema: Dict[str, Any], path: str) -> List[Any]:
+    def _sequence(self, value: List[Any], schema: Dict[str, Any], path: str, fallback: Any) -> Any:
         result: List[Any] = []
+        if len(value) < schema.get("minItems", 0):
+            self.wrong(path, value, f"at least {schema['minItems']} item" + ("s" if schema["minItems"] > 1 else ""))
+            return copy.deepcopy(fallback)
         for index, item in enumerate(value):
             good = self.value(item, schema["items"], f"{path}[{index}]", _BAD)
             if good is _BAD:
@@ -426,6 +472,8 @@ class _Check:
             return value
         elif "minimum" in schema and _is_type(value, "number") and value < schema["minimum"]:
             wanted = f"at least {schema['minimum']}"
+        elif "exclusiveMinimum" in schema and _is_type(value, "number") and not value > schema["exclusiveMinimum"]:
+            wanted = f"more than {schema['exclusiveMinimum']}"
         elif "maximum" in schema and _is_type(value, "number") and value > schema["maximum"]:
             wanted = f"at most {schema['maximum']}"
         elif "pattern" in schema and isinstance(value, str) and not re.search(schema["pattern"], value):
@@ -450,6 +498,8 @@ _KEY_PATTERNS = {_LABEL_KEY: f"a label key: {_LABEL_RULE}, with an optional DNS 
 
 _PATTERNS = {
     f"^{FITTED}$": f"a number of queues, or {FITTED}: as many as the NIC has housekeeping CPUs",
+    f"^{UPLINK}$": f"{UPLINK} (the interfaces of the default route), or a list of interfaces such as [eth0]",
+    _INTERFACE: "the name of a network interface such as eth0",
     _LABEL_VALUE: f"a label value: empty, or {_LABEL_RULE}",
     POLICY_SCHEMA["properties"]["kubelet"]["properties"]["taints"]["items"]["pattern"]: "a taint such as key=value:NoSchedule",
     POLICY_SCHEMA["properties"]["irq"]["properties"]["devices"]["items"][
@@ -525,9 +575,14 @@ def normalise_policy(policy: Any) -> Dict[str, Any]:
 __all__ = (
     "CHASSIS_SCHEMA",
     "CPU_MANAGER_OPTIONS",
+    "DATAPATH_MODES",
     "FITTED",
+    "IP_FAMILIES",
+    "MAP_RATIO",
     "POLICY_SCHEMA",
     "PROFILES",
+    "UPLINK",
+    "XDP_MODES",
     "PolicyError",
     "check_chassis",
     "check_policy",

@@ -22,7 +22,7 @@ import struct
 import tarfile
 from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, knobs, rke2_config
+from ansible_collections.inferops.locality.plugins.module_utils import kernel_args, knobs, net_devices, rke2_config
 from ansible_collections.inferops.locality.plugins.module_utils.probe import PROBE_DIR, Answer, Probe
 from ansible_collections.inferops.locality.plugins.module_utils.state import read_state
 from ansible_collections.inferops.locality.plugins.module_utils.state_files import sysctl_lines
@@ -135,6 +135,7 @@ def collect(root: str = "/", anonymize: bool = False) -> Snapshot:
     snapshot = _gather(recorders)
     _redact(snapshot, live)
     for name, answer in probe.answers.items():
+        answer = net_devices.cut(answer) if name.startswith("ip-link.") else answer
         snapshot.files[f"{PROBE_DIR}/{name}"] = (answer.record().encode(), 0o644)
     return _Anonymous(live).apply(snapshot) if anonymize else snapshot
 
@@ -352,8 +353,8 @@ def _redact(snapshot: Snapshot, sysroot: _Recorder) -> None:
             words = [word for word in content.split(b"\0") if word.startswith(b"IRQBALANCE_BANNED_")]
             snapshot.files[path] = (b"\0".join(words), bits)
             continue
-        if content.startswith(b"#!/usr/bin/env python3\nPK"):
-            # our own program: its version is a hash over its content
+        if content.startswith(b"#!/usr/bin/env python3\nPK") or path == "/proc/config.gz":
+            # our own program: its version is a hash over its content; and the packed form of what /boot/config-* says
             continue
         try:
             text: Optional[str] = content.replace(b"\0", b"").decode("utf-8")

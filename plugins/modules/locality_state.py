@@ -138,7 +138,16 @@ ansible_facts:
               description: What kernel and machine have. V(null) where that cannot be told.
               returned: success
               type: dict
-              sample: {config_acs: true, hugepages_per_node: true, nohz_full: true, cpufreq: true, cpuidle: true, thp: true, numa_balancing: true, iommu: true}
+              sample:
+                config_acs: true
+                hugepages_per_node: true
+                nohz_full: true
+                cpufreq: true
+                cpuidle: true
+                thp: true
+                numa_balancing: true
+                iommu: true
+                netkit: true
             tuned:
               description: Whether tuned is installed, its version, where profiles of the operator lie, the active profile, and whether it runs or will.
               returned: success
@@ -161,6 +170,16 @@ ansible_facts:
                 kubelet_root_dir: /var/lib/kubelet
                 node_name: gpu-node-1
                 units: [rke2-agent.service]
+            network:
+              description:
+                - What a CNI may attach to. C(uplinks) are the interfaces of the default routes with the lowest metric, or V(null) where C(ip) did not say.
+                - C(interfaces) are the physical ones without virtual functions, what stands on them, and the uplinks. C(tso_max_size) is the largest
+                  packet in bytes that one takes; V(null) where iproute2 before 6.0 or a kernel before 5.19 does not say.
+              returned: success
+              type: dict
+              sample:
+                uplinks: [eth0]
+                interfaces: {eth0: {driver: mlx5_core, physical: true, lower: [], tso_max_size: 524280}}
             nic_queues:
               description:
                 - PCI address to the most queues that the NIC can have; V(null) where its driver has no such setting. A NIC that does not say is

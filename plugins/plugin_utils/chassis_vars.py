@@ -67,6 +67,9 @@ locality_policy:
 
   # acs_off needs a justification and an owner: it weakens the isolation between devices.
   pcie: {iommu: null, acs_off: [], justification: null, owner: null, force: false, min_link_width: null}
+
+  # Cilium; null leaves it as it is. devices: uplink (the interfaces of the default route) keeps it off the fabric's NICs.
+  network: {datapath_mode: null, big_tcp: null, devices: null, xdp: null, routing: null, bpf_maps: null, clock_probe: null, bandwidth_manager: null}
 """
 
 _HEAD = """\

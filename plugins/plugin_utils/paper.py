@@ -40,7 +40,8 @@ Description (a mapping; only ``cpus`` is required)::
             children:
               - {gpu: nvidia-h100, address: "0000:18:00.0"}
               - {nic: mlx5, address: "0000:1a:00.0", interface: eth0, speed_mbps: 400000, mtu: 9000, rdma: [mlx5_0], queues: 16, irqs: 17}
-                # a NIC with queues answers `ethtool -l` too; max_queues is 63 unless given
+                # a NIC with queues answers `ethtool -l` too; max_queues is 63 unless given. All answer `ip link`: tso_max is the largest packet
+                # in bytes, as the model's driver has it unless given; null: iproute2 is too old to say. With uplink: true the default route uses it
               - {infiniband: mlx5, address: "0000:1b:00.0", interface: ib0, rdma: [mlx5_1]}
               - {nvme: samsung-pm9a3, address: "0000:1c:00.0", name: nvme0, irqs: 17}
               - {bmc: aspeed, address: "0000:03:00.0"}
@@ -128,8 +129,8 @@ _COMMON_DEVICE_KEYS = frozenset(("address", "numa", "driver", "link", "physfn", 
 _KIND_KEYS = {
     "port": frozenset(("children",)),
     "gpu": frozenset(),
-    "nic": frozenset(("interface", "speed_mbps", "mtu", "mac", "rdma", "queues", "max_queues")),
-    "infiniband": frozenset(("interface", "speed_mbps", "mtu", "mac", "rdma", "queues", "max_queues")),
+    "nic": frozenset(("interface", "speed_mbps", "mtu", "mac", "rdma", "queues", "max_queues", "tso_max", "uplink")),
+    "infiniband": frozenset(("interface", "speed_mbps", "mtu", "mac", "rdma", "queues", "max_queues", "tso_max", "uplink")),
     "nvme": frozenset(("name",)),
     "bmc": frozenset(),
     "accelerator": frozenset(),
@@ -179,6 +180,8 @@ _MODELS: dict[str, dict[str, tuple[str, str, str, str | None, float, int]]] = {
         "pci": ("0x060400", "0x1a03", "0x1150", None, 0.0, 0),
     },
 }
+# tso_max_size of the drivers that are known to take more than 64 KiB.
+_TSO_MAX = {"mlx5": 524280, "mlx5-cx6": 524280, "ice": 131072}
 # Types of the PCI Express capability (PCIe base specification, Device/Port Type).
 _PORT_TYPES = {"root": 4, "switch_up": 5, "switch_down": 6}
 _ACS_BITS = {"SV": 0, "TB": 1, "RR": 2, "CR": 3, "UF": 4, "EC": 5, "DT": 6}
@@ -435,6 +438,7 @@ class _Node:
         self.physfns: list[tuple[str, str]] = []
         self.macs = 0
         self.probes: dict[str, dict[str, Any]] = {}
+        self.uplinks: list[str] = []
         self.page_totals: dict[str, list[int]] = {}
 
     def _plan_numa(self) -> None:
@@ -757,6 +761,13 @@ class _Node:
         out.text(f"{net}/type", 32 if kind == "infiniband" else 1)
         out.link(f"{net}/device", owner)
         out.link(f"/sys/class/net/{interface}", net)
+        size = child.get("tso_max", _TSO_MAX.get(child[kind], 65536))
+        link = {"ifname": interface, "mtu": child.get("mtu", 1500), "link_type": "infiniband" if kind == "infiniband" else "ether"}
+        self.probes[f"ip-link.{interface}"] = {
+            "argv": ["ip", "-d", "-j", "link", "show", "dev", interface], "stdout": json.dumps([{**link, **({} if size is None else {"tso_max_size": size})}]),
+        }
+        if child.get("uplink"):
+            self.uplinks.append(interface)
         queues = _count(child.get("queues", 0), f"pci {address}: queues", 0)
         if queues:
             most = _count(child.get("max_queues", max(queues, 63)), f"pci {address}: max_queues")
@@ -861,6 +872,10 @@ class _Node:
         for path, to in (description.get("links") or {}).items():
             out.dir(path.rpartition("/")[0])
             os.symlink(to, out.place(path))
+        if self.uplinks:
+            hops = [{"dst": "default", "gateway": "192.0.2.1", "dev": interface, "protocol": "static", "flags": []} for interface in self.uplinks]
+            self.probes["ip-route"] = {"argv": ["ip", "-j", "-4", "route", "show", "default"], "stdout": json.dumps(hops)}
+            self.probes["ip-route6"] = {"argv": ["ip", "-j", "-6", "route", "show", "default"], "stdout": "[]"}
         for name, answer in {**self.probes, **(description.get("probe") or {})}.items():
             _known(_mapping(answer, f"probe.{name}"), ("argv", "rc", "stdout", "stderr"), f"probe.{name}")
             record = {"argv": answer.get("argv", []), "rc": answer.get("rc", 0), "stdout": answer.get("stdout", ""), "stderr": answer.get("stderr", "")}

@@ -230,9 +230,16 @@ PLATFORM: Dict[str, Any] = {
     "boot_loader": {"kind": "grub-drop-in", "drop_in_dir": "/etc/default/grub.d", "once": True},
     "features": {
         "config_acs": True, "hugepages_per_node": True, "nohz_full": True, "cpufreq": True, "cpuidle": True, "thp": True, "numa_balancing": True, "iommu": True,
+        "netkit": True,
     },
     "tuned": {"installed": False, "version": None, "profile_dir": None, "active": None},
     "irqbalance": {"installed": True, "env_file": "/etc/default/irqbalance"},
+    "network": {
+        "uplinks": ["eth0"],
+        "interfaces": {
+            name: {"driver": "mlx5_core", "physical": True, "lower": [], "tso_max_size": 524280} for name in ("eth0", "eth1")
+        },
+    },
     "nic_queues": {},
     "rke2": {"role": "agent", "version": "v1.33.5+rke2r1", "minor": 33},
     "virtualization": None,
