@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from ansible_collections.inferops.locality.plugins.module_utils import cilium_status
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import irq
@@ -120,9 +121,8 @@ def _equal(knob: str, wanted: Any, found: Any, side: str, ours: bool) -> Tuple[b
     if knob in _CPU_LISTS:
         return _as_cpus(wanted) == _as_cpus(found), ""
     if knob == "cilium.bpf_maps" and side == "running" and isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        # The agent tells no more of its maps than the share; what it does not tell is null.
-        wrong = [key for key in wanted if found.get(key) is not None and found[key] != wanted[key]]
-        return not wrong and any(found.get(key) is not None for key in wanted), ", ".join(wrong)
+        wrong = cilium_status.differing_maps(wanted, found)
+        return not wrong, ", ".join(wrong)
     return wanted == found, ""
 
 

@@ -20,6 +20,8 @@ from ansible_collections.inferops.locality.plugins.module_utils.sysroot import S
 
 PROBE_DIR = "/.locality/probe"
 
+_CRICTL = ("crictl", "--runtime-endpoint", "unix:///run/k3s/containerd/containerd.sock")
+
 # Each word in braces is an argument of ask(); its value becomes a part of the recorded answer's file name.
 COMMANDS: Dict[str, Tuple[str, ...]] = {
     "systemctl-show-irqbalance": (
@@ -38,6 +40,10 @@ COMMANDS: Dict[str, Tuple[str, ...]] = {
     "ip-route6": ("ip", "-j", "-6", "route", "show", "default"),
     "nvidia-smi-topo": ("nvidia-smi", "topo", "-m"),
     "nvidia-smi-persistence": ("nvidia-smi", "--query-gpu=persistence_mode", "--format=csv,noheader"),
+    # All of RKE2's containers are behind this socket, whatever its data-dir is.
+    "cilium-agents": (*_CRICTL, "ps", "--name", "^cilium-agent$", "--label", "io.kubernetes.pod.namespace=kube-system", "--output", "json"),
+    "cilium-status-json": (*_CRICTL, "exec", "{container}", "cilium-dbg", "status", "--output", "json"),
+    "cilium-status-text": (*_CRICTL, "exec", "{container}", "cilium-dbg", "status", "--verbose"),
     "nvidia-smi-gpus": ("nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"),
 }
 
@@ -62,9 +68,11 @@ class Answer:
 class Probe:
     """Asks one node. :ivar answers: file name below ``/.locality/probe`` to answer, for snapshots."""
 
-    def __init__(self, sysroot: SysRoot, timeout: float = 30.0) -> None:
+    def __init__(self, sysroot: SysRoot, timeout: float = 30.0, programs: str = "") -> None:
+        """:param programs: one more folder in which programs are looked for, before the others."""
         self._sysroot = sysroot
         self._timeout = timeout
+        self._path = f"{programs}:{_SEARCH_PATH}" if programs else _SEARCH_PATH
         self.answers: Dict[str, Answer] = {}
 
     def ask(self, name: str, **arguments: str) -> Optional[Answer]:
@@ -85,8 +93,8 @@ class Probe:
         return self.answers[file]
 
     def _run(self, name: str, argv: Tuple[str, ...]) -> Optional[Answer]:
-        environment = {"PATH": _SEARCH_PATH, "LC_ALL": "C", "LANG": "C"}
-        program = next((path for path in (os.path.join(part, argv[0]) for part in _SEARCH_PATH.split(":")) if os.access(path, os.X_OK)), None)
+        environment = {"PATH": self._path, "LC_ALL": "C", "LANG": "C"}
+        program = next((path for path in (os.path.join(part, argv[0]) for part in self._path.split(":")) if os.access(path, os.X_OK)), None)
         if program is None:
             return None
         try:

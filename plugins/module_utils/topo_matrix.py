@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-__all__ = ["TopoError", "compare_relations", "parse_gpu_addresses", "parse_nvidia_topo", "parse_rocm_topo"]
+__all__ = ["TopoError", "compare_relations", "parse_gpu_addresses", "parse_nvidia_topo", "parse_rocm_topo", "without_colours"]
 
 # CSI sequences (colours, underline), OSC sequences (titles, links), two-byte escapes, and colours that lost their escape character.
 _ANSI = re.compile(r"(?:\^\[)?\[[0-9;]*m|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -48,6 +48,11 @@ class TopoError(ValueError):
     """A text that holds no matrix, or a row that is not whole. The message quotes the line."""
 
 
+def without_colours(text: str) -> str:
+    """A text for eyes without what terminals and web forms add: colours, titles, blanks that do not break."""
+    return _ANSI.sub("", text).replace("\xa0", " ").replace("\x00", "")
+
+
 class _Line(NamedTuple):
     number: int
     text: str
@@ -61,7 +66,7 @@ class _Line(NamedTuple):
 def _lines(text: object, command: str) -> List[_Line]:
     if not isinstance(text, str):
         raise TopoError(f"the output of '{command}' must be text, not {type(text).__name__}")
-    clean = _ANSI.sub("", text).replace("\xa0", " ").replace("\x00", "")
+    clean = without_colours(text)
     texts = [line.rstrip("\r") for line in clean.split("\n")]
     last = max((number for number, line in enumerate(texts) if line.strip()), default=0)
     return [_Line(number + 1, line, number >= last) for number, line in enumerate(texts)]
