@@ -332,6 +332,12 @@ def _nic_queues(sysroot: SysRoot, probe: Probe, nics: Sequence[Mapping[str, Any]
     return found
 
 
+def _machine_id(sysroot: SysRoot) -> Optional[str]:
+    """What the kubelet gives its Node as ``machineID``: the first of the files of its flag ``machine-id-file`` that is not empty (cadvisor machine/info.go)."""
+    found = ((sysroot.text(path) or "").strip() for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"))
+    return next((text for text in found if text), None)
+
+
 def read_platform(sysroot: SysRoot, probe: Probe, boot: Boot, config: Rke2Config, nics: Sequence[Mapping[str, Any]] = ()) -> Dict[str, Any]:
     """The ``platform`` part of ``locality_state``. Never raises.
 
@@ -355,6 +361,7 @@ def read_platform(sysroot: SysRoot, probe: Probe, boot: Boot, config: Rke2Config
         "supported": reason is None,
         "unsupported_reason": reason,
         "kernel": kernel or None,
+        "machine_id": _machine_id(sysroot),
         "cpu_vendor": vendor,
         "python": python,
         "interpreter": _INTERPRETERS.get(release.get("ID", ""), "/usr/bin/python3"),

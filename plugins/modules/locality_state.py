@@ -101,6 +101,11 @@ ansible_facts:
               returned: success
               type: str
               sample: 6.12.57+deb13-amd64
+            machine_id:
+              description: Content of C(/etc/machine-id), by which a Node of the cluster is told from another machine's.
+              returned: success
+              type: str
+              sample: 7d1f0e6a6a0b4c0d9c3f5b1e2a4c6d8e
             cpu_vendor:
               description: Vendor as C(/proc/cpuinfo) names it.
               returned: success

@@ -35,6 +35,10 @@ PLAY = """
   any_errors_fatal: true
   vars: {ansible_become: true, ansible_become_exe: /bin/false}
   tasks:
+    - name: Know the machine as locality_state does
+      ansible.builtin.set_fact: {locality_state: "{{ known }}", cacheable: true}
+      when: known is defined
+
     - name: Leave the node as it is
       ansible.builtin.meta: end_host
       when: inventory_hostname in skipped
@@ -225,6 +229,16 @@ class Relay:
 
 def untouched(cluster: Cluster, *nodes: str) -> bool:
     return not any(cluster.is_cordoned(node) or cluster.mark(node) for node in nodes) and not any(cluster.holders())
+
+
+def test_a_node_that_is_another_machine_is_left_alone(playing: Playing, cluster: Cluster) -> None:
+    right = {name: cluster.node(name)["status"]["nodeInfo"]["machineID"] for name in ("a", "b")}
+    run = playing.run(known={"platform": {"machine_id": right["b"]}})
+    assert run.returncode != 0 and f"machineID found {right['a']}, wanted {right['b']}" in run.stdout
+    assert not any(cluster.node(name)["spec"].get("unschedulable") for name in right)
+    # The same fact, of the node that it means.
+    again = playing.run(known={"platform": {"machine_id": right["b"]}}, skipped=["a"])
+    assert again.returncode == 0, again.stdout
 
 
 def test_t_roll_22_two_nodes_one_after_the_other_are_drained_rebooted_and_given_back(

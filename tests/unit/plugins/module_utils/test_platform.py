@@ -110,6 +110,9 @@ def test_an_image(tmp_path: Path) -> None:
             "/proc/sys/kernel/osrelease": "6.12.57\n",
             "/usr/bin/python3.13": "",
             "/usr/sbin/irqbalance": "",
+            # Empty as in an image: then D-Bus has it.
+            "/etc/machine-id": "\n",
+            "/var/lib/dbus/machine-id": "7d1f0e6a6a0b4c0d9c3f5b1e2a4c6d8e\n",
             "/etc/rancher/rke2/config.yaml": "node-name: Gpu-1\ndata-dir: /data/rke2\nkubelet-arg: root-dir=/data/kubelet\n",
             "/usr/local/lib/systemd/system/rke2-agent.service": "",
             "/usr/local/lib/systemd/system/rke2-server.service": "",
@@ -127,6 +130,7 @@ def test_an_image(tmp_path: Path) -> None:
     assert found["boot_loader"] == {"kind": "grub-drop-in", "drop_in_dir": "/etc/default/grub.d", "once": True, "trial": {"possible": None, "reason": None}}
     assert found["python"] == "3.13"
     assert found["cpu_vendor"] == "AuthenticAMD"
+    assert found["machine_id"] == "7d1f0e6a6a0b4c0d9c3f5b1e2a4c6d8e"
     assert found["cgroup"] == "v2"
     assert found["features"]["config_acs"] and found["features"]["hugepages_per_node"] and not found["features"]["cpufreq"]
     assert found["irqbalance"] == {"installed": True, "env_file": "/etc/default/irqbalance"}
