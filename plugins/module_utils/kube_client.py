@@ -181,7 +181,8 @@ def connect(module: AnsibleModule) -> Api:
     try:
         return Api(module.params["kubeconfig"], module.params["context"], module.params["request_timeout"])
     except ApiError as error:
-        fail(module, error)
+        # Nobody was asked, and nothing is gained by trying again: there is no status.
+        module.fail_json(msg=str(error))
         raise
 
 

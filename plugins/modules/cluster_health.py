@@ -97,7 +97,7 @@ reasons:
       message: "1 other nodes are not ready: gpu-a02; wanted at most 0"
       hint: bring them back, or raise max_not_ready
 status:
-  description: HTTP status of the API server's refusal, 0 if it was not reached.
+  description: HTTP status of the API server's refusal, 0 if it was not reached; absent if the kubeconfig cannot be used.
   returned: when the API server refused
   type: int
   sample: 403

@@ -71,7 +71,7 @@ port:
   type: int
   sample: 10250
 status:
-  description: HTTP status of the API server's refusal, 0 if it was not reached.
+  description: HTTP status of the API server's refusal, 0 if it was not reached; absent if the kubeconfig cannot be used.
   returned: failure
   type: int
   sample: 404

@@ -117,7 +117,7 @@ boot_id:
   type: str
   sample: 5e1f0c3a-7a52-4a55-8fd2-6a7a5d0b7d1e
 status:
-  description: HTTP status of the API server's refusal, 0 if it was not reached.
+  description: HTTP status of the API server's refusal, 0 if it was not reached; absent if the kubeconfig cannot be used.
   returned: failure
   type: int
   sample: 403

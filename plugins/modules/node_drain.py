@@ -121,7 +121,7 @@ survivors:
   elements: dict
   sample: [{pod: monitoring/dcgm-exporter-7x9k2, kind: daemonset, extended_resources: []}]
 status:
-  description: HTTP status of the API server's refusal, 0 if it was not reached.
+  description: HTTP status of the API server's refusal, 0 if it was not reached; absent if the kubeconfig cannot be used.
   returned: when the API server refused
   type: int
   sample: 403

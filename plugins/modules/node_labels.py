@@ -94,7 +94,7 @@ kept:
   elements: str
   sample: [label inferops.io/chassis=mine]
 status:
-  description: HTTP status of the API server's refusal, 0 if it was not reached.
+  description: HTTP status of the API server's refusal, 0 if it was not reached; absent if the kubeconfig cannot be used.
   returned: failure
   type: int
   sample: 403

@@ -119,7 +119,7 @@ holders:
   elements: str
   sample: [anna@control/815-99-5e1f0c3a7a52-4026531836]
 status:
-  description: HTTP status of the API server's refusal, 0 if it was not reached.
+  description: HTTP status of the API server's refusal, 0 if it was not reached; absent if the kubeconfig cannot be used.
   returned: when the API server refused
   type: int
   sample: 403
