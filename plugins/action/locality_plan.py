@@ -19,6 +19,7 @@ ARGUMENTS = {
     "platform": {"type": "raw", "required": True},
     "policy": {"type": "raw", "default": {}},
     "chassis": {"type": "raw"},
+    "cilium": {"type": "raw"},
     "record": {"type": "path"},
     "layers": {"type": "list", "elements": "str", "choices": list(report.LAYERS), "default": list(report.LAYERS)},
     "fail": {"type": "bool", "default": True},
@@ -45,7 +46,9 @@ class ActionModule(ActionBase):
             if arguments["record"]:
                 recorded = record.load(arguments["record"], host)
                 arguments.update(policy=recorded["policy"], chassis=recorded["chassis_expected"])
-            made = plan.make_plan(arguments["topology"], arguments["platform"], arguments["policy"], arguments["chassis"], runtime.version())
+            made = plan.make_plan(
+                arguments["topology"], arguments["platform"], arguments["policy"], arguments["chassis"], runtime.version(), arguments["cilium"],
+            )
         except (plan.PlanError, record.RecordError) as error:
             result.update(failed=True, msg=f"{host}: cannot be planned: {error}")
             return result

@@ -59,8 +59,7 @@ def wanted(policy: Mapping[str, Any], platform: Mapping[str, Any], found: findin
     if policy["bpf_maps"] is not None:
         result["cilium.bpf_maps"] = {"distributed_lru": policy["bpf_maps"]["distributed_lru"], "ratio": float(policy["bpf_maps"]["ratio"])}
     if policy["clock_probe"] is not None:
-        # The words of `cilium-dbg status`. The agent falls back to ktime in silence where it cannot tell the length of a jiffy.
-        result["cilium.clock"] = "jiffies" if policy["clock_probe"] else "ktime"
+        result["cilium.clock"] = policy["clock_probe"]
     manager = policy["bandwidth_manager"]
     if manager is not None:
         if manager["bbr"] and not manager["enabled"]:

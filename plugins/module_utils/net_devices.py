@@ -58,12 +58,13 @@ def _number(value: Any) -> Optional[int]:
 
 
 def read(sysroot: SysRoot, probe: Probe) -> Dict[str, Any]:
-    """``{uplinks, interfaces}``. Never raises.
+    """``{uplinks, interfaces, vxlan}``. Never raises.
 
     ``uplinks`` are the names of the interfaces of the default routes, IPv4 and IPv6, sorted; None where nobody could say.
     ``interfaces`` are the physical ones (virtual functions left out), what stands on them (bonds, VLANs, bridges) and the uplinks, by name:
-    ``{driver, physical, lower: [names], tso_max_size}``. ``tso_max_size`` is the largest packet in bytes that may be handed to it; None where
-    iproute2 (before 6.0) or the kernel (before 5.19) does not say.
+    ``{driver, physical, lower: [names], tso_max_size, gso_ipv4_max_size}``. ``tso_max_size`` is the largest packet in bytes that may be handed to it; None
+    where iproute2 (before 6.0) or the kernel (before 5.19) does not say. ``gso_ipv4_max_size`` is there where the kernel knows BIG TCP of IPv4.
+    ``vxlan`` are the names of the VXLAN devices, whoever made them; None where nobody could say.
     """
     uplinks = _uplinks(probe)
     lower: Dict[str, List[str]] = {}
@@ -86,14 +87,22 @@ def read(sysroot: SysRoot, probe: Probe) -> Dict[str, Any]:
         if above | under <= chosen:
             break
         chosen |= above | under
-    return {"uplinks": uplinks, "interfaces": {name: _interface(sysroot, probe, name, name in physical, lower[name]) for name in sorted(chosen)}}
+    tunnels = _json(probe.ask("ip-vxlan"))
+    return {
+        "uplinks": uplinks,
+        "interfaces": {name: _interface(sysroot, probe, name, name in physical, lower[name]) for name in sorted(chosen)},
+        "vxlan": None if tunnels is None else sorted(str(link["ifname"]) for link in tunnels if link.get("ifname")),
+    }
 
 
 def _interface(sysroot: SysRoot, probe: Probe, name: str, physical: bool, lower: List[str]) -> Dict[str, Any]:
     links = _json(probe.ask("ip-link", interface=name)) if _NAME.fullmatch(name) else None
-    size = next((_number(link.get("tso_max_size")) for link in links or [] if link.get("ifname") == name), None)
+    link = next((link for link in links or [] if link.get("ifname") == name), {})
     driver = sysroot.readlink(f"{_NET}/{name}/device/driver")
-    return {"driver": driver.rsplit("/", 1)[-1] if driver else None, "physical": physical, "lower": lower, "tso_max_size": size}
+    return {
+        "driver": driver.rsplit("/", 1)[-1] if driver else None, "physical": physical, "lower": lower,
+        **{key: _number(link.get(key)) for key in ("tso_max_size", "gso_ipv4_max_size")},
+    }
 
 
 def cut(answer: Answer) -> Answer:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import chassis as chassis_m
-from ansible_collections.inferops.locality.plugins.module_utils import cilium_knobs, cpulist
+from ansible_collections.inferops.locality.plugins.module_utils import cilium_gates, cilium_knobs, cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
 from ansible_collections.inferops.locality.plugins.module_utils import pcie, pcie_knobs
@@ -961,6 +961,7 @@ def make_plan(
     policy: Any,
     chassis: Optional[Any] = None,
     runtime_version: Optional[str] = None,
+    cilium: Optional[Any] = None,
 ) -> Dict[str, Any]:
     """Plan a node.
 
@@ -968,6 +969,7 @@ def make_plan(
     :param platform: ``ansible_facts.locality_state.platform``.
     :param policy: ``locality_policy`` as the operator wrote it; defaults are filled in here.
     :param chassis: ``locality_chassis``, or None to expect nothing.
+    :param cilium: what is known of the cluster's Cilium, ``{version, config}``: its version, and the data of its ConfigMap; None not to judge by it.
     :param runtime_version: version of the program that acts at boot, as this collection would write it; None not to judge it.
     :returns: ``version, housekeeping_cpus, isolated_cpus, numa_nodes, kernel_args, kubelet, irqs, knobs, capacity, findings``. CPU
         sets are canonical lists, memory is in bytes. A knob that is missing in ``knobs`` is not judged, null means that it must
@@ -1074,6 +1076,12 @@ def make_plan(
         pcie_knobs.wanted(machine.devices, machine.relations, _part(platform, "pcie_ports", dict, "platform"), checked["pcie"]["min_link_width"], off)
     )
     wanted.update(cilium_knobs.wanted(checked["network"], platform, found))
+    try:
+        cluster = cilium_gates.settings(cilium)
+    except cilium_gates.SettingsError as error:
+        raise PlanError(str(error)) from error
+    in_all = sum(int(node.get("memory_bytes") or 0) for node in machine.numa_nodes)
+    found.extend(cilium_gates.check(wanted, platform, cluster, in_all, len(machine.possible)))
     numa_nodes = _numa_nodes(machine, housekeeping, memory)
     return {
         "version": PLAN_VERSION,

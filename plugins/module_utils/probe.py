@@ -36,6 +36,7 @@ COMMANDS: Dict[str, Tuple[str, ...]] = {
     "rke2-version": ("rke2", "--version"),
     "ethtool-channels": ("ethtool", "-l", "{interface}"),
     "ip-link": ("ip", "-d", "-j", "link", "show", "dev", "{interface}"),
+    "ip-vxlan": ("ip", "-d", "-j", "link", "show", "type", "vxlan"),
     "ip-route": ("ip", "-j", "-4", "route", "show", "default"),
     "ip-route6": ("ip", "-j", "-6", "route", "show", "default"),
     "nvidia-smi-topo": ("nvidia-smi", "topo", "-m"),

@@ -135,7 +135,7 @@ def collect(root: str = "/", anonymize: bool = False) -> Snapshot:
     snapshot = _gather(recorders)
     _redact(snapshot, live)
     for name, answer in probe.answers.items():
-        answer = net_devices.cut(answer) if name.startswith("ip-link.") else answer
+        answer = net_devices.cut(answer) if name.startswith(("ip-link.", "ip-vxlan.")) else answer
         snapshot.files[f"{PROBE_DIR}/{name}"] = (answer.record().encode(), 0o644)
     return _Anonymous(live).apply(snapshot) if anonymize else snapshot
 

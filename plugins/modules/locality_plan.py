@@ -46,6 +46,12 @@ options:
       - What the hardware must look like; every difference is an error finding with what was found and what is wanted.
       - The inventory calls it C(locality_chassis). Without it nothing is expected.
     type: raw
+  cilium:
+    description:
+      - What is known of the Cilium of the node's cluster. C(version) is its version or that of its chart, C(config) the data of its ConfigMap
+        C(cilium-config). What C(network) of O(policy) asks for is then judged by both; what contradicts is an error finding C(cilium.*).
+      - Without it the node alone is judged, its kernel and interfaces. The inventory calls it C(locality_cilium).
+    type: raw
   record:
     description:
       - A record that a run left of this host on the controller. Its policy and chassis are taken instead of O(policy) and O(chassis).

@@ -180,11 +180,13 @@ ansible_facts:
                 - What a CNI may attach to. C(uplinks) are the interfaces of the default routes with the lowest metric, or V(null) where C(ip) did not say.
                 - C(interfaces) are the physical ones without virtual functions, what stands on them, and the uplinks. C(tso_max_size) is the largest
                   packet in bytes that one takes; V(null) where iproute2 before 6.0 or a kernel before 5.19 does not say.
+                - C(vxlan) are the VXLAN devices, whoever made them.
               returned: success
               type: dict
               sample:
                 uplinks: [eth0]
-                interfaces: {eth0: {driver: mlx5_core, physical: true, lower: [], tso_max_size: 524280}}
+                interfaces: {eth0: {driver: mlx5_core, physical: true, lower: [], tso_max_size: 524280, gso_ipv4_max_size: 65536}}
+                vxlan: []
             nic_queues:
               description:
                 - PCI address to the most queues that the NIC can have; V(null) where its driver has no such setting. A NIC that does not say is

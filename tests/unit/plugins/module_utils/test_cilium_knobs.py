@@ -39,14 +39,14 @@ def test_all_of_them() -> None:
         "cilium.devices": ["eth0", "eth1"],
         "cilium.xdp": "best-effort",
         "cilium.bpf_maps": {"distributed_lru": True, "ratio": 0.0025},
-        "cilium.clock": "jiffies",
+        "cilium.clock": True,
         "cilium.bandwidth_manager": {"enabled": True, "bbr": True},
     }
 
 
 ONE: List[Any] = [
     ({"big_tcp": []}, {"cilium.big_tcp": []}),
-    ({"clock_probe": False}, {"cilium.clock": "ktime"}),
+    ({"clock_probe": False}, {"cilium.clock": False}),
     ({"bpf_maps": {"ratio": 1}}, {"cilium.bpf_maps": {"distributed_lru": False, "ratio": 1.0}}),
     ({"bandwidth_manager": {"enabled": False}}, {"cilium.bandwidth_manager": {"enabled": False, "bbr": False}}),
     ({"devices": "uplink"}, {"cilium.devices": ["eth0"]}),

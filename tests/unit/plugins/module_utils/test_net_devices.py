@@ -85,7 +85,7 @@ def test_what_stands_on_a_nic_is_there_and_pods_interfaces_are_not(tmp_path: Pat
     interface(tmp_path, "cni0", lower=["veth1"], tso=65536)
     interface(tmp_path, "veth1", tso=65536)
     (tmp_path / "sys/class/net/bonding_masters").write_text("bond0\n", encoding="utf-8")
-    found = read(tmp_path)["interfaces"]
+    found = {name: {key: value for key, value in entry.items() if key != "gso_ipv4_max_size"} for name, entry in read(tmp_path)["interfaces"].items()}
     assert found == {
         "bond0": {"driver": None, "physical": False, "lower": ["eno1", "eno2"], "tso_max_size": 65536},
         "bond0.100": {"driver": None, "physical": False, "lower": ["bond0"], "tso_max_size": 65536},
@@ -101,6 +101,19 @@ def test_a_bond_of_virtual_functions_and_a_dummy_that_carry_the_default_route_ar
     interface(tmp_path, "dummy1", tso=65536)
     answer(tmp_path, "ip-route", [{**DEFAULT, "nexthops": [{"dev": "bond0"}, {"dev": "dummy0"}]}])
     assert {name: entry["physical"] for name, entry in read(tmp_path)["interfaces"].items()} == {"bond0": False, "dummy0": False, "vf0": False}
+
+
+def test_a_kernel_with_big_tcp_of_ipv4_shows_its_size(tmp_path: Path) -> None:
+    interface(tmp_path, "eth0", "mlx5_core")
+    answer(tmp_path, "ip-link.eth0", [{"ifname": "eth0", "tso_max_size": 524280, "gso_ipv4_max_size": 65536}])
+    assert read(tmp_path)["interfaces"]["eth0"]["gso_ipv4_max_size"] == 65536
+
+
+@pytest.mark.parametrize(("out", "names"), [([{"ifname": "cilium_vxlan"}, {"ifname": "egress0"}], ["cilium_vxlan", "egress0"]), ("", []), (None, None)])
+def test_vxlan_devices(tmp_path: Path, out: Any, names: Any) -> None:
+    if out is not None:
+        answer(tmp_path, "ip-vxlan", out)
+    assert read(tmp_path)["vxlan"] == names
 
 
 @pytest.mark.parametrize("out", ["", "[]", "no json", [{"ifname": "eth0"}], [{"ifname": "eth0", "tso_max_size": 0}], [{"ifname": "eth1", "tso_max_size": 9}]])
