@@ -186,9 +186,9 @@ def connect(module: AnsibleModule) -> Api:
         raise
 
 
-def fail(module: AnsibleModule, error: ApiError, **result: Any) -> None:
-    """End a module because of an answer of the API server; a missing right is named as such."""
-    hint = ". Its docs/rbac.yaml has the rights that this collection needs" if error.status == 403 else ""
+def fail(module: AnsibleModule, error: ApiError, page: str = "rbac.yaml", **result: Any) -> None:
+    """End a module because of an answer of the API server; a missing right is named as such. ``page``: the file of docs that has it."""
+    hint = f". Its docs/{page} has the rights that this collection needs" if error.status == 403 else ""
     module.fail_json(msg=f"{error}{hint}", status=error.status, **result)
 
 

@@ -129,7 +129,7 @@ status:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.inferops.locality.plugins.module_utils import cilium_agent, cilium_status
+from ansible_collections.inferops.locality.plugins.module_utils import cilium_crictl, cilium_status
 from ansible_collections.inferops.locality.plugins.module_utils.probe import Probe
 from ansible_collections.inferops.locality.plugins.module_utils.sysroot import SysRoot
 
@@ -148,8 +148,8 @@ def main() -> None:
     if not sysroot.is_dir("/"):
         module.fail_json(msg=f"root: found '{module.params['root']}', wanted a directory that can be read")
     try:
-        asked = cilium_agent.ask(Probe(sysroot, programs=f"{module.params['data_dir']}/bin"), sysroot.live)
-    except cilium_agent.AgentError as error:
+        asked = cilium_crictl.ask(Probe(sysroot, programs=f"{module.params['data_dir']}/bin"), sysroot.live)
+    except cilium_crictl.AgentError as error:
         module.fail_json(msg="; ".join([str(error), *(f"{problem['file']}: {problem['reason']}" for problem in sysroot.problems)]))
         raise
     back = cilium_status.read_back(module.params["wanted"], asked["status"])

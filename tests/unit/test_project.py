@@ -143,7 +143,7 @@ def test_what_runs_on_nodes_needs_the_standard_library_only(file: Path) -> None:
 
 @pytest.mark.parametrize("file", MODULE_UTILS, ids=lambda path: path.stem)
 def test_what_runs_on_nodes_imports_nothing_that_does_not(file: Path) -> None:
-    users = {"kube_client": {"cluster_look", "node_drain", "node_lock", "node_wait"}, "cluster_look": set()}
+    users = {"kube_client": {"cilium_turn", "cluster_look", "node_drain", "node_lock", "node_wait"}, "cluster_look": set()}
     for stem, known in users.items():
         if f"ansible_collections.inferops.locality.plugins.module_utils.{stem}" in imported(file):
             assert file.stem in known
