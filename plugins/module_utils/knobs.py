@@ -56,6 +56,8 @@ FILES_FIRST_START: Tuple[str, ...] = tuple(f"/etc/systemd/system/{unit}.d/{DROP_
 # The boot program's command for it, and the value of the knob.
 FIRST_START = "kubelet-state"
 DIR_STATE = f"/var/lib/{OWNER}"
+# Of the role rke2_kubelet: there as long as RKE2 is stopped by a run.
+FILE_STOPPED = f"{DIR_STATE}/rke2-stopped"
 # What the host layer found before it changed anything.
 FILE_HOST_SAVED = f"{DIR_STATE}/host.json"
 

@@ -470,11 +470,12 @@ def unit_process(sysroot: SysRoot, unit: str) -> Optional[str]:
 
 
 def runs(sysroot: SysRoot, role: Optional[str]) -> Dict[str, Optional[bool]]:
-    """Whether RKE2's unit and its kubelet run; None where no cgroups can be read."""
+    """Whether RKE2's unit and its kubelet run, None where no cgroups can be read; ``left``: a run of this collection stopped the unit and did not start it."""
+    left = sysroot.exists(knobs.FILE_STOPPED)
     if not sysroot.is_dir("/sys/fs/cgroup/system.slice"):
-        return {"unit": None, "kubelet": None}
+        return {"unit": None, "kubelet": None, "left": left}
     units = [f"rke2-{name}.service" for name in ([role] if role else ["server", "agent"])]
-    return {"unit": any(unit_process(sysroot, unit) for unit in units), "kubelet": _kubelet_flags(sysroot, role) is not None}
+    return {"unit": any(unit_process(sysroot, unit) for unit in units), "kubelet": _kubelet_flags(sysroot, role) is not None, "left": left}
 
 
 def _limit(text: str) -> str:

@@ -341,10 +341,12 @@ ansible_facts:
               type: dict
               sample: {online: 0-63, numa_nodes: {"0": {memory: 67108864000, hugepages-1Gi: 17179869184, hugepages-2Mi: 0}}, gates: {}}
             runs:
-              description: Whether RKE2's unit and its kubelet run. V(null) where that cannot be read.
+              description:
+                - Whether RKE2's unit and its kubelet run. V(null) where that cannot be read.
+                - C(left) is whether a run of this collection stopped the unit and did not start it again.
               returned: success
               type: dict
-              sample: {unit: true, kubelet: true}
+              sample: {unit: true, kubelet: true, left: false}
         boot:
           description: The kernel's command line, secrets masked.
           returned: success

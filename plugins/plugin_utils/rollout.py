@@ -10,8 +10,6 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.plugin_utils import report
 
-# Of the role rke2_kubelet: there as long as RKE2 is stopped by a run.
-_STOPPED = "/var/lib/inferops-locality/rke2-stopped"
 _ALLOW_REBOOT = "set locality_reboot_ok: true where the node may be rebooted"
 
 
@@ -68,9 +66,9 @@ def unfinished(mark: Mapping[str, Any] | None, state: Mapping[str, Any], *, cord
             f"the run {mark['run']} began the turn of this node at {mark['since']} and did not end it: the node {'is cordoned' if cordoned else 'is marked'}, "
             "and no other node of its cluster is taken out before it is ended",
         )
-    runs = ((state.get("kubelet") or {}).get("runs") or {}).get("unit")
-    if _STOPPED in (state.get("ours") or []) and runs is not True:
-        told.append("RKE2 is stopped, by a run that did not get to its end" if runs is False else "RKE2 may be stopped, by a run that did not get to its end")
+    runs = (state.get("kubelet") or {}).get("runs") or {}
+    if runs.get("left") and runs.get("unit") is not True:
+        told.append(f"RKE2 {'is' if runs.get('unit') is False else 'may be'} stopped, by a run that did not get to its end")
     if told:
         found.warning(
             report.UNFINISHED, "; ".join(told),

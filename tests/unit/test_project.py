@@ -307,3 +307,25 @@ def test_no_rescue_makes_the_condition_of_its_own_block_false_before_it_is_throu
             set_facts = [set(task.get("ansible.builtin.set_fact", {})) for task in block["rescue"]]
             wrong += [f"{path.relative_to(TOP)}: {name}" for names in set_facts[:-1] for name in names & read]
     assert wrong == []
+
+
+def _tasks(value: object) -> Iterator[dict[str, Any]]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _tasks(item)
+    elif isinstance(value, dict):
+        yield value
+        for key in ("tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always"):
+            yield from _tasks(value.get(key))
+
+
+def test_every_command_with_an_answer_says_whether_a_dry_run_runs_it() -> None:
+    """In check mode a command is skipped, and who waits for its answer, or reads it, fails a dry run of a node that nothing is wrong with."""
+    commands = {f"ansible.builtin.{name}" for name in ("command", "shell", "raw", "script")}
+    found = [
+        (path.relative_to(TOP), task["name"], "check_mode" in task or "not ansible_check_mode" in str(task.get("when")))
+        for folder in ("roles", "playbooks") for path in sorted((TOP / folder).rglob("*.yml")) if not {"meta", "defaults", "vars"} & set(path.parts)
+        for task in _tasks(yaml.safe_load(path.read_text(encoding="utf-8")))
+        if commands & task.keys() and {"register", "until", "failed_when"} & task.keys()
+    ]
+    assert found and [task[:2] for task in found if not task[2]] == []

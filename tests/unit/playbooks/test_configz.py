@@ -60,6 +60,15 @@ def test_a_control_host_that_is_not_reached_fails_no_proof(tmp_path: Path) -> No
 
 def test_an_api_server_that_is_never_reached_fails_no_proof(tmp_path: Path) -> None:
     pytest.importorskip("kubernetes")
-    # A file that is not there is one that leads to no API server, which is an answer of status 0.
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}], "users": [{"name": "u", "user": {"token": "t"}}],
+    }), encoding="utf-8")
     run, found = asked(tmp_path, {"unit": True, "kubelet": True})
-    assert "FAILED - RETRYING" in run.out and "kubeconfig" in found[0]["message"]
+    assert "FAILED - RETRYING" in run.out and "https://127.0.0.1:1 was not reached" in found[0]["message"]
+
+
+def test_a_kubeconfig_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("kubernetes")
+    run, found = asked(tmp_path, {"unit": True, "kubelet": True})
+    assert "FAILED - RETRYING" not in run.out and "kubeconfig" in found[0]["message"]

@@ -14,7 +14,6 @@ import yaml
 from ansible_collections.inferops.locality.tests.unit import playing
 
 MARK = {"run": "anna@control/1", "since": "2026-11-30T02:15:00Z", "ours": True}
-STOPPED = "/var/lib/inferops-locality/rke2-stopped"
 ERROR = {"id": "platform.unsupported", "severity": "error", "message": "no such system", "hint": ""}
 
 
@@ -30,7 +29,8 @@ def judged(folder: Path, playbook: str, names: list[str], *, errors: list[dict[s
     plays = yaml.safe_load((playing.TOP / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))
     part = next(part for part in plays if part["name"].startswith(("Observe every", "Read every")))
     chosen = [next(task for task in inner(part["tasks"]) if task.get("name") == name) for name in names]
-    state = {"ours": [STOPPED] if left else [], "kubelet": {"runs": {"unit": not left, "kubelet": not left}}, "platform": {}, "problems": [], "configured": {}}
+    runs = {"unit": not left, "kubelet": not left, "left": left}
+    state = {"ours": [], "kubelet": {"runs": runs}, "platform": {}, "problems": [], "configured": {}}
     result = {"root": "/", "chassis": "", "plan": {}, "drift": {}, "drifting": [], "errors": errors, "findings": errors, "problems": []}
     book = folder / "book.yml"
     book.write_text(yaml.safe_dump([{

@@ -503,17 +503,19 @@ def test_the_daemon_says_which_profile_is_in_force(tmp_path: Path, said: str, va
     assert state["platform"]["tuned"]["on"]
 
 
+@pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("procs, runs", [
     ("", {"unit": False, "kubelet": False}), ("7\n", {"unit": True, "kubelet": False}), ("7\n8\n", {"unit": True, "kubelet": True}),
     ("9\n", {"unit": False, "kubelet": False}),
 ])
-def test_whether_rke2_and_its_kubelet_run(tmp_path: Path, procs: str, runs: Dict[str, bool]) -> None:
+def test_whether_rke2_and_its_kubelet_run(tmp_path: Path, procs: str, runs: Dict[str, bool], left: bool) -> None:
     state = read_state(build(tmp_path, {
+        **({"/var/lib/inferops-locality/rke2-stopped": ""} if left else {}),
         "/etc/systemd/system/multi-user.target.wants/rke2-agent.service": "",
         "/sys/fs/cgroup/system.slice/rke2-agent.service/cgroup.procs": procs,
         "/proc/7/comm": "rke2\n", "/proc/8/comm": "kubelet\n", "/proc/8/cmdline": b"kubelet\0--v=2\0", "/proc/9/comm": "containerd-shim\n",
     }))
-    assert state["kubelet"]["runs"] == runs
+    assert state["kubelet"]["runs"] == {**runs, "left": left}
 
 
 def test_what_is_ours_on_a_node(tmp_path: Path) -> None:

@@ -101,20 +101,19 @@ def test_what_forbids_to_take_everything_off(state: dict[str, Any], given: dict[
 
 
 MARK = {"run": "anna@control/1", "since": "2026-11-30T02:15:00Z", "ours": True}
-STOPPED = ["/var/lib/inferops-locality/rke2-stopped"]
 
 
 @pytest.mark.parametrize("mark, cordoned, state, told", [
     (None, False, {}, []),
     # Somebody else's cordon, and a RKE2 that somebody else stopped.
-    (None, True, {"ours": [], "kubelet": {"runs": {"unit": False}}}, []),
+    (None, True, {"kubelet": {"runs": {"unit": False, "left": False}}}, []),
     # It was started by hand.
-    (None, False, {"ours": STOPPED, "kubelet": {"runs": {"unit": True}}}, []),
-    (None, False, {"ours": STOPPED, "kubelet": {"runs": {"unit": False}}}, ["RKE2 is stopped"]),
-    (None, False, {"ours": STOPPED, "kubelet": {"runs": {"unit": None}}}, ["RKE2 may be stopped"]),
+    (None, False, {"kubelet": {"runs": {"unit": True, "left": True}}}, []),
+    (None, False, {"kubelet": {"runs": {"unit": False, "left": True}}}, ["RKE2 is stopped"]),
+    (None, False, {"kubelet": {"runs": {"unit": None, "left": True}}}, ["RKE2 may be stopped"]),
     (MARK, True, {}, ["anna@control/1", "2026-11-30T02:15:00Z", "the node is cordoned"]),
     (MARK, False, {}, ["the node is marked", "no other node"]),
-    (MARK, True, {"ours": STOPPED, "kubelet": {"runs": {"unit": False}}}, ["the node is cordoned", "; RKE2 is stopped"]),
+    (MARK, True, {"kubelet": {"runs": {"unit": False, "left": True}}}, ["the node is cordoned", "; RKE2 is stopped"]),
 ])
 def test_how_an_earlier_run_left_the_node(mark: Any, cordoned: bool, state: dict[str, Any], told: list[str]) -> None:
     found = rollout.unfinished(mark, state, cordoned=cordoned)
