@@ -196,6 +196,9 @@ class _Gates:
                 f"{asked}, and {self.guests['kvm']} users of KVM are on this node: Kata Containers and KubeVirt refuse a netkit interface",
                 "keep network.datapath_mode: veth on nodes with virtual machines",
             )
+
+    def check_netkit_cluster(self) -> None:
+        asked = f"network.datapath_mode: found {self.wanted['cilium.datapath_mode']}"
         if self.cluster.on("enable-bpf-tproxy"):
             self.found.error("cilium.netkit_tproxy", f"{asked} with bpf.tproxy on: the two exclude each other", "set bpf.tproxy to false")
         reasons = self.cluster.legacy_reasons() if self.known else []
@@ -205,20 +208,24 @@ class _Gates:
                 f"{asked}, but {'; '.join(reasons)}: host routing is then legacy, with which netkit is of no use, and the agent from 1.20 on does not start",
                 "bpf.hostLegacyRouting: false, cni.chainingMode: none, kubeProxyReplacement: true and bpf.masquerade: true, on a cluster without pods",
             )
-        if self.cluster.on("enable-endpoint-routes") and self.kernel and self.kernel < (6, 13):
+        if self.cluster.on("enable-endpoint-routes") and self.kernel < (6, 13):
             self.found.add(
-                findings_m.ERROR if self.since(1, 20, 0) else findings_m.WARNING,
+                findings_m.ERROR if self.since(1, 20, 0) and self.kernel else findings_m.WARNING,
                 "cilium.netkit_endpoint_routes",
-                f"{asked} with endpointRoutes on: kernel {self.release} lacks the scrub attribute of netkit, unless its distribution took it over from 6.13",
+                f"{asked} with endpointRoutes on: " + (f"kernel {self.release}" if self.kernel else "a kernel before 6.13") + " lacks the "
+                "scrub attribute of netkit, unless its distribution took it over",
                 "set endpointRoutes.enabled to false, or boot kernel 6.13 or newer",
             )
 
     # -- BIG TCP
 
+    @property
+    def _asked_big_tcp(self) -> str:
+        return f"network.big_tcp: found {', '.join(self.families)}"
+
     def check_big_tcp(self) -> None:
-        asked = f"network.big_tcp: found {', '.join(self.families)}"
+        asked = self._asked_big_tcp
         self._big_tcp_kernel(asked)
-        self._big_tcp_cluster(asked)
         if not self.devices:
             self.found.warning(
                 "cilium.devices_unknown", f"{asked}; which devices Cilium uses on this node could not be told, so how large a packet they take was not judged",
@@ -249,8 +256,8 @@ class _Gates:
                 f"add {other} where the cluster has both, or measure",
             )
 
-    def _big_tcp_cluster(self, asked: str) -> None:
-        cluster = self.cluster
+    def check_big_tcp_cluster(self) -> None:
+        asked, cluster = self._asked_big_tcp, self.cluster
         if not self.known:
             return
         reasons = cluster.legacy_reasons()
@@ -264,7 +271,7 @@ class _Gates:
             self.found.error(
                 "cilium.big_tcp_encryption",
                 f"{asked}, but the cluster encrypts with {cluster.encryption}: the agent does not start with both",
-                "set network.big_tcp to []" + ("" if cluster.encryption == "ipsec" else ", or use Cilium 1.19 or newer, which takes both"),
+                "leave BIG TCP off" + ("" if cluster.encryption == "ipsec" else ", or use Cilium 1.19 or newer, which takes both"),
             )
         if cluster.tunnel:
             protocol = cluster.config.get("tunnel-protocol", "vxlan")
@@ -280,10 +287,11 @@ class _Gates:
                 "cilium.big_tcp_dsr", f"{asked} with loadBalancer.dsrDispatch ipip: from 1.19.3 on the agent does not start with both", "use dsrDispatch: opt",
             )
         for family in self.families:
-            if not cluster.on(f"enable-{family}", family == "ipv4"):
+            # Charts of RKE2 follow the cluster's ranges, so values alone may not say it.
+            if not cluster.on(f"enable-{family}", True):
                 self.found.error(
                     "cilium.big_tcp_no_family", f"network.big_tcp: found {family}, but Cilium of this cluster does not use {family}",
-                    f"take {family} out of network.big_tcp",
+                    f"leave {family} out",
                 )
 
     def _big_tcp_device(self, asked: str, name: str) -> None:
@@ -384,7 +392,7 @@ class _Gates:
                 findings_m.ERROR if sure and large and there else findings_m.WARNING, "cilium.version_vxlan",
                 f"Cilium is {here}, which with native routing, BIG TCP and NICs that take more than {GSO_LEGACY_MAX} bytes does not start where there is a "
                 f"VXLAN device (cilium#44198; found {', '.join(there) or 'none'})" + ("" if sure else "; whether this version has the fix is not known"),
-                "use 1.20.2 or newer, or set network.big_tcp to []",
+                "use 1.20.2 or newer, or leave BIG TCP off",
             )
         if self.within((1, 20, 0), (1, 20, 1)):
             self.found.add(
@@ -414,14 +422,32 @@ def check(
     gates = _Gates(wanted, platform, cluster, found)
     if gates.netkit:
         gates.check_netkit()
+        gates.check_netkit_cluster()
     if gates.families:
         gates.check_big_tcp()
+        gates.check_big_tcp_cluster()
     if wanted.get("cilium.xdp", "disabled") != "disabled":
         gates.check_xdp()
     if wanted.get("cilium.bandwidth_manager"):
         gates.check_bandwidth_manager()
     if wanted.get("cilium.bpf_maps") and memory:
         found.extend(map_findings(wanted["cilium.bpf_maps"], memory, possible_cpus))
+    gates.check_versions()
+    return found.items
+
+
+def check_cluster(wanted: Mapping[str, Any], cluster: Settings) -> List[Dict[str, str]]:
+    """What in a cluster's settings stands against these knobs on any node, whatever its kernel and NICs; findings as :func:`check` has them."""
+    found = findings_m.Findings()
+    gates = _Gates(wanted, {}, cluster, found)
+    if gates.netkit:
+        gates.check_netkit_cluster()
+    if gates.families:
+        gates.check_big_tcp_cluster()
+    if wanted.get("cilium.xdp", "disabled") != "disabled":
+        gates.check_xdp()
+    if wanted.get("cilium.bandwidth_manager"):
+        gates.check_bandwidth_manager()
     gates.check_versions()
     return found.items
 
@@ -444,4 +470,4 @@ def map_findings(maps: Mapping[str, Any], memory: int, possible_cpus: int) -> Li
     return found.items
 
 
-__all__ = ("GSO_LEGACY_MAX", "Settings", "SettingsError", "check", "map_findings", "settings", "version")
+__all__ = ("GSO_LEGACY_MAX", "Settings", "SettingsError", "check", "check_cluster", "map_findings", "settings", "version")

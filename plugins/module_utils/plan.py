@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import chassis as chassis_m
-from ansible_collections.inferops.locality.plugins.module_utils import cilium_gates, cilium_knobs, cpulist
+from ansible_collections.inferops.locality.plugins.module_utils import cilium_gates, cilium_knobs, cilium_values, cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
 from ansible_collections.inferops.locality.plugins.module_utils import pcie, pcie_knobs
@@ -969,7 +969,8 @@ def make_plan(
     :param platform: ``ansible_facts.locality_state.platform``.
     :param policy: ``locality_policy`` as the operator wrote it; defaults are filled in here.
     :param chassis: ``locality_chassis``, or None to expect nothing.
-    :param cilium: what is known of the cluster's Cilium, ``{version, config}``: its version, and the data of its ConfigMap; None not to judge by it.
+    :param cilium: what is known of the cluster's Cilium: its ``version``, and the data of its ConfigMap as ``config``, or the ``values`` that its chart
+        (``mode``, bundled or helm) gets, which are checked too; None not to judge by it.
     :param runtime_version: version of the program that acts at boot, as this collection would write it; None not to judge it.
     :returns: ``version, housekeeping_cpus, isolated_cpus, numa_nodes, kernel_args, kubelet, irqs, knobs, capacity, findings``. CPU
         sets are canonical lists, memory is in bytes. A knob that is missing in ``knobs`` is not judged, null means that it must
@@ -1077,8 +1078,10 @@ def make_plan(
     )
     wanted.update(cilium_knobs.wanted(checked["network"], platform, found))
     try:
-        cluster = cilium_gates.settings(cilium)
-    except cilium_gates.SettingsError as error:
+        cluster = cilium_values.settings(cilium)
+        if cilium is not None and cilium.get("values") is not None and cilium.get("version"):
+            found.extend(cilium_values.check_values(cilium["values"], str(cilium["version"]), str(cilium.get("mode") or "bundled")))
+    except (cilium_gates.SettingsError, cilium_values.ValuesError) as error:
         raise PlanError(str(error)) from error
     in_all = sum(int(node.get("memory_bytes") or 0) for node in machine.numa_nodes)
     found.extend(cilium_gates.check(wanted, platform, cluster, in_all, len(machine.possible)))

@@ -50,6 +50,8 @@ options:
     description:
       - What is known of the Cilium of the node's cluster. C(version) is its version or that of its chart, C(config) the data of its ConfigMap
         C(cilium-config). What C(network) of O(policy) asks for is then judged by both; what contradicts is an error finding C(cilium.*).
+      - Where there is no ConfigMap yet, C(values) are the values that the chart gets, and C(mode) says which chart, V(bundled) for the one of RKE2 or V(helm)
+        for Cilium's own. They are checked too, and what is wrong with them is an error finding.
       - Without it the node alone is judged, its kernel and interfaces. The inventory calls it C(locality_cilium).
     type: raw
   record:
