@@ -26,7 +26,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequ
 from ansible_collections.inferops.locality.plugins.module_utils import chassis as chassis_m
 from ansible_collections.inferops.locality.plugins.module_utils import cilium_gates, cilium_knobs, cilium_values, cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
-from ansible_collections.inferops.locality.plugins.module_utils import knobs
+from ansible_collections.inferops.locality.plugins.module_utils import dra_claims, knobs
 from ansible_collections.inferops.locality.plugins.module_utils import pcie, pcie_knobs
 from ansible_collections.inferops.locality.plugins.module_utils import policy as policy_m
 from ansible_collections.inferops.locality.plugins.module_utils import quantity
@@ -1086,6 +1086,9 @@ def make_plan(
     in_all = sum(int(node.get("memory_bytes") or 0) for node in machine.numa_nodes)
     found.extend(cilium_gates.check(wanted, platform, cluster, in_all, len(machine.possible)))
     numa_nodes = _numa_nodes(machine, housekeeping, memory)
+    aligned = dra_claims.capacity(topology, {**checked["dra"], "align": "pcie_root"})
+    if checked["dra"]["dranet"]:
+        found.extend(dra_claims.templates(topology, checked["dra"])[1])
     return {
         "version": PLAN_VERSION,
         "housekeeping_cpus": cpulist.to_list(housekeeping),
@@ -1099,7 +1102,7 @@ def make_plan(
         },
         "irqs": irqs,
         "knobs": {knob: wanted[knob] for knob in knobs.KNOBS if knob in wanted},
-        "capacity": _capacity(machine, isolated, numa_nodes, pairs, far),
+        "capacity": _capacity(machine, isolated, numa_nodes, pairs, far, aligned),
         "findings": found.sorted(),
     }
 
@@ -1208,6 +1211,7 @@ def _capacity(
     numa_nodes: Iterable[Mapping[str, Any]],
     pairs: List[Dict[str, Any]],
     far: List[str],
+    aligned: Mapping[str, Any],
 ) -> Dict[str, Any]:
     def whole(cores: Iterable[Core]) -> int:
         return sum(1 for core in cores if core.cpus <= isolated)
@@ -1230,6 +1234,8 @@ def _capacity(
         "nics": sum(1 for device in machine.devices if _is_nic(device)),
         "numa_nodes": nodes,
         "pairs": pairs,
+        # A GPU and a NIC with RDMA of its own behind one host bridge: what a claim can ask for.
+        "aligned_pairs": aligned["pairs"],
         "gpus_far_from_nics": far,
     }
 

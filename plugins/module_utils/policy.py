@@ -15,6 +15,7 @@ import difflib
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
+from ansible_collections.inferops.locality.plugins.module_utils import dranet_config
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import quantity
 
@@ -51,6 +52,9 @@ DATAPATH_MODES: Tuple[str, ...] = ("veth", "netkit", "netkit-l2")
 XDP_MODES: Tuple[str, ...] = ("disabled", "native", "best-effort")
 # What Linux takes as the name of an interface (net/core/dev.c dev_valid_name), less the signs that no driver or udev rule gives one.
 _INTERFACE = r"^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,15}$"
+# Names of Kubernetes objects (DNS subdomain) and namespaces (DNS label).
+_OBJECT_NAME = r"^(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(?!\n)$"
+_NAMESPACE = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(?!\n)$"
 # Cilium's own (pkg/defaults/defaults.go): the share of the memory that its maps are sized by.
 MAP_RATIO = 0.0025
 
@@ -224,7 +228,23 @@ POLICY_SCHEMA: Dict[str, Any] = {
                     ),
                 }
             ),
-            "dra": _default({}, type="object", maxProperties=0),
+            "dra": _object(
+                {
+                    # null: left as it is, nothing is installed and nothing removed.
+                    "dranet": _default(None, type=["boolean", "null"]),
+                    "gpus": _default("device-plugin", type="string", enum=["device-plugin", "nvidia-dra"]),
+                    "align": _default("auto", type="string", enum=["auto", "pcie_root", "numa_node"]),
+                    # A claim has at most 32 requests, and a pair takes two.
+                    "pairs": _default([1, 2, 4, 8], type="array", uniqueItems=True, items={"type": "integer", "minimum": 1, "maximum": 16}),
+                    "gpu_class": _default("gpu.nvidia.com", type="string", pattern=_OBJECT_NAME),
+                    "nic_class": _default("dranet-rdma", type="string", pattern=_OBJECT_NAME),
+                    "template": _default("gpu-nic", type="string", pattern=_OBJECT_NAME),
+                    "namespaces": _default([], type="array", uniqueItems=True, items={"type": "string", "pattern": _NAMESPACE}),
+                    "uplinks": _default([], type="array", uniqueItems=True, items={"type": "string", "pattern": _INTERFACE}),
+                    # As DRANET takes it; dranet_config checks it.
+                    "network_config": _default({}, type="object"),
+                }
+            ),
         }
     ),
 }
@@ -277,7 +297,6 @@ NOT_YET_KEYS: Tuple[str, ...] = (
     "locality_taint_until_proved",
 )
 NOT_YET_VALUES: Dict[str, Tuple[Any, ...]] = {"locality_policy.cpu_policy": ("nri-balloons", "best-effort")}
-NOT_YET_FILLED: Tuple[str, ...] = ("locality_policy.dra",)
 
 _TYPES: Dict[str, Tuple[type, ...]] = {
     "object": (dict,),
@@ -387,9 +406,6 @@ class _Check:
     def _mapping(self, value: Dict[Any, Any], schema: Dict[str, Any], path: str, fallback: Any) -> Any:
         # YAML reads 0: as a number; JSON knows texts only.
         value = {str(key) if isinstance(key, int) and not isinstance(key, bool) else key: item for key, item in value.items()}
-        if path in NOT_YET_FILLED and value:
-            self.found.error("policy.not_in_this_version", f"{path}: found keys {', '.join(map(str, value))}; not in this version", "leave it empty")
-            return {}
         properties = schema.get("properties")
         if properties is None:
             return self._free(value, schema, path)
@@ -499,6 +515,8 @@ _KEY_PATTERNS = {_LABEL_KEY: f"a label key: {_LABEL_RULE}, with an optional DNS 
 _PATTERNS = {
     f"^{FITTED}$": f"a number of queues, or {FITTED}: as many as the NIC has housekeeping CPUs",
     f"^{UPLINK}$": f"{UPLINK} (the interfaces of the default route), or a list of interfaces such as [eth0]",
+    _OBJECT_NAME: "a name of a Kubernetes object: lower case letters, digits, '-' and '.', a letter or digit at both ends",
+    _NAMESPACE: "the name of a namespace: lower case letters, digits and '-', at most 63",
     _INTERFACE: "the name of a network interface such as eth0",
     _LABEL_VALUE: f"a label value: empty, or {_LABEL_RULE}",
     POLICY_SCHEMA["properties"]["kubelet"]["properties"]["taints"]["items"]["pattern"]: "a taint such as key=value:NoSchedule",
@@ -554,6 +572,11 @@ def check_policy(policy: Any) -> Tuple[Dict[str, Any], List[Dict[str, str]]]:
     result = _Check(POLICY_SCHEMA, "locality_policy", found).value(policy, POLICY_SCHEMA, "locality_policy", defaults(POLICY_SCHEMA))
     if result["pcie"]["iommu"] is False:
         result["pcie"]["iommu"] = "off"
+    parameters = findings_m.Findings()
+    dranet_config.check(result["dra"]["network_config"], "locality_policy.dra.network_config", parameters)
+    if parameters.items:
+        found.extend(parameters.items)
+        result["dra"]["network_config"] = {}
     return result, found.items
 
 

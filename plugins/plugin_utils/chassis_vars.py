@@ -70,6 +70,8 @@ locality_policy:
 
   # Cilium; null leaves it as it is. devices: uplink (the interfaces of the default route) keeps it off the fabric's NICs.
   network: {datapath_mode: null, big_tcp: null, devices: null, xdp: null, routing: null, bpf_maps: null, clock_probe: null, bandwidth_manager: null}
+  dra: {dranet: null, gpus: device-plugin, align: auto, pairs: [1, 2, 4, 8], gpu_class: gpu.nvidia.com, nic_class: dranet-rdma, template: gpu-nic,
+        namespaces: [], uplinks: [], network_config: {}}
 """
 
 _HEAD = """\

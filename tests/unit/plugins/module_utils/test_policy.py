@@ -31,7 +31,10 @@ DEFAULTS: Dict[str, Any] = {
     "network": {
         "datapath_mode": None, "big_tcp": None, "devices": None, "xdp": None, "routing": None, "bpf_maps": None, "clock_probe": None, "bandwidth_manager": None,
     },
-    "dra": {},
+    "dra": {
+        "dranet": None, "gpus": "device-plugin", "align": "auto", "pairs": [1, 2, 4, 8], "gpu_class": "gpu.nvidia.com", "nic_class": "dranet-rdma",
+        "template": "gpu-nic", "namespaces": [], "uplinks": [], "network_config": {},
+    },
 }
 
 
@@ -58,6 +61,8 @@ GOOD: List[Tuple[Dict[str, Any], str, Any]] = [
     ({"network": {"bpf_maps": {}}}, "network", {**DEFAULTS["network"], "bpf_maps": {"distributed_lru": False, "ratio": 0.0025}}),
     ({"network": {"bandwidth_manager": {}}}, "network", {**DEFAULTS["network"], "bandwidth_manager": {"enabled": True, "bbr": False}}),
     ({"network": {"clock_probe": False, "xdp": "best-effort"}}, "network", {**DEFAULTS["network"], "clock_probe": False, "xdp": "best-effort"}),
+    ({"dra": {"dranet": True, "network_config": {"interface": {"mtu": 9000}}}}, "dra",
+     {**DEFAULTS["dra"], "dranet": True, "network_config": {"interface": {"mtu": 9000}}}),
     ({"kubelet": {"taints": ["gpu=yes:NoSchedule"]}}, "kubelet", {**DEFAULTS["kubelet"], "taints": ["gpu=yes:NoSchedule"]}),
 ]
 
@@ -65,6 +70,12 @@ GOOD: List[Tuple[Dict[str, Any], str, Any]] = [
 @pytest.mark.parametrize(("given", "section", "value"), GOOD)
 def test_right_values(given: Dict[str, Any], section: str, value: Any) -> None:
     assert policy.normalise_policy(given) == {**DEFAULTS, section: value}
+
+
+def test_parameters_of_dranet_are_checked_beyond_the_schema() -> None:
+    result, (found,) = policy.check_policy({"dra": {"network_config": {"interface": {"mtu": 9}}}})
+    assert found["message"] == "locality_policy.dra.network_config.interface.mtu: found 9, wanted a number from 68"
+    assert result == DEFAULTS
 
 
 # (policy, id of the finding, what the message must hold, what the hint must hold)
@@ -135,6 +146,12 @@ BAD = [
     ({"network": {"bpf_maps": {"ratio": 0}}}, "policy.wrong_value", "locality_policy.network.bpf_maps.ratio: found 0, wanted more than 0", ""),
     ({"network": {"bpf_maps": {"ratio": 1.5}}}, "policy.wrong_value", "locality_policy.network.bpf_maps.ratio: found 1.5, wanted at most 1", ""),
     ({"network": {"bpf_maps": True}}, "policy.wrong_type", "locality_policy.network.bpf_maps: found true (a boolean), wanted a mapping or null", ""),
+    ({"dra": {"enabled": True}}, "policy.unknown_key", "locality_policy.dra.enabled: unknown key", ""),
+    ({"dra": {"pairs": [0]}}, "policy.wrong_value", "locality_policy.dra.pairs[0]: found 0, wanted at least 1", ""),
+    ({"dra": {"pairs": [17]}}, "policy.wrong_value", "locality_policy.dra.pairs[0]: found 17, wanted at most 16", ""),
+    ({"dra": {"align": "numa"}}, "policy.wrong_value", "wanted one of auto, pcie_root, numa_node", ""),
+    ({"dra": {"nic_class": "RDMA"}}, "policy.wrong_value", "locality_policy.dra.nic_class: found 'RDMA', wanted a name of a Kubernetes object", ""),
+    ({"dra": {"namespaces": ["a.b"]}}, "policy.wrong_value", "locality_policy.dra.namespaces[0]: found 'a.b', wanted the name of a namespace", ""),
     ([1], "policy.wrong_type", "locality_policy: found [1] (a list), wanted a mapping", ""),
     ("x", "policy.wrong_type", "locality_policy: found 'x' (a text), wanted a mapping", ""),
 ]
@@ -149,7 +166,7 @@ def test_wrong_values_are_named_and_replaced_by_the_default(given: Any, id: str,
     assert hint in items[0]["hint"]
     expected = {**DEFAULTS, "hugepages": {key: {} for key in result["hugepages"]}}
     # Of a list only the wrong item goes.
-    for section, key in (("kubelet", "cpu_manager_options"), ("irq", "devices"), ("network", "devices"), ("network", "big_tcp")):
+    for section, key in (("kubelet", "cpu_manager_options"), ("irq", "devices"), ("network", "devices"), ("network", "big_tcp"), ("dra", "pairs")):
         if isinstance(given, dict) and isinstance((given.get(section) or {}).get(key), list) and given[section][key]:
             expected = {**expected, section: {**expected[section], key: list(result[section][key])}}
             assert len(result[section][key]) == len(given[section][key]) - 1
