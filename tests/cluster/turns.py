@@ -176,7 +176,7 @@ class Cluster:
     def call(self, module: str, node: str, *, kubeconfig: Optional[Path] = None, check: bool = False, **arguments: Any) -> Dict[str, Any]:
         """The result of a module of the collection, with ``failed`` where it failed; with the rights of docs/rbac.yaml and no more."""
         given = {
-            "kubeconfig": str(kubeconfig or self.ours), "node": node, "_ansible_check_mode": check, "_ansible_diff": True,
+            "kubeconfig": str(kubeconfig or self.ours), **({"node": node} if node else {}), "_ansible_check_mode": check, "_ansible_diff": True,
             **{key: value for key, value in arguments.items() if value is not None},
         }
         loaded = importlib.import_module(f"ansible_collections.inferops.locality.plugins.modules.{module}")
