@@ -50,7 +50,8 @@ ARTIFACT_LIMIT = 2 * 1024 * 1024
 # Scenarios that need a node of tests/lab, and the seconds each may take. Without FULL=1 the quick ones are run.
 LAB_SCENARIOS = {
     "kubelet_state": 5400, "rollout": 5400, "rollout_resume": 5400,
-    "host_tuning": 1800, "irq_affinity": 1500, "boot_fallback": 1800, "knobs": 3600, "removal": 2700, "pcie": 2700, "traffic": 1200, "isolation": 1200, "cilium": 900,
+    "host_tuning": 1800, "irq_affinity": 1500, "boot_fallback": 1800, "knobs": 3600, "removal": 2700, "pcie": 2700, "traffic": 1200, "isolation": 1200,
+    "cilium": 900,
 }
 # Those of them whose nodes are nodes of a control plane, and its name.
 LAB_CLUSTERS = {"kubelet_state": "kubelet", "rollout": "rollout", "rollout_resume": "rollout-resume"}

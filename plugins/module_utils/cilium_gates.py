@@ -209,11 +209,13 @@ class _Gates:
                 "bpf.hostLegacyRouting: false, cni.chainingMode: none, kubeProxyReplacement: true and bpf.masquerade: true, on a cluster without pods",
             )
         if self.cluster.on("enable-endpoint-routes") and self.kernel < (6, 13):
+            # Mainline has the attribute from 6.13 on; a late 6.12 of the stable tree has it too.
+            sure = self.kernel and self.kernel < (6, 12)
             self.found.add(
-                findings_m.ERROR if self.since(1, 20, 0) and self.kernel else findings_m.WARNING,
+                findings_m.ERROR if self.since(1, 20, 0) and sure else findings_m.WARNING,
                 "cilium.netkit_endpoint_routes",
                 f"{asked} with endpointRoutes on: " + (f"kernel {self.release}" if self.kernel else "a kernel before 6.13") + " lacks the "
-                "scrub attribute of netkit, unless its distribution took it over",
+                "scrub attribute of netkit" + ("" if sure else ", unless it was taken over from 6.13: `ip -d link show` of a netkit device has scrub then"),
                 "set endpointRoutes.enabled to false, or boot kernel 6.13 or newer",
             )
 

@@ -93,7 +93,8 @@ NETKIT_SETTINGS: List[Any] = [
     ("1.20.2", "6.12.57", {"enable-bpf-tproxy": "true"}, {"netkit_tproxy": "error"}),
     ("1.20.2", "6.12.57", {"enable-host-legacy-routing": "true", "cni-chaining-mode": "portmap"}, {"netkit_legacy_routing": "error"}),
     ("1.19.6", "6.12.57", {"enable-host-legacy-routing": "true"}, {"netkit_legacy_routing": "warning"}),
-    ("1.20.2", "6.12.57", {"enable-endpoint-routes": "true"}, {"netkit_endpoint_routes": "error"}),
+    ("1.20.2", "6.11.0", {"enable-endpoint-routes": "true"}, {"netkit_endpoint_routes": "error"}),
+    ("1.20.2", "6.12.118", {"enable-endpoint-routes": "true"}, {"netkit_endpoint_routes": "warning"}),
     ("1.19.6", "6.12.57", {"enable-endpoint-routes": "true"}, {"netkit_endpoint_routes": "warning"}),
     ("1.20.2", "6.13.1", {"enable-endpoint-routes": "true"}, {}),
 ]
