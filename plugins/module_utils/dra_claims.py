@@ -21,8 +21,8 @@ from ansible_collections.inferops.locality.plugins.module_utils import dranet_co
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 
 __all__ = [
-    "API_VERSIONS", "DRANET", "GPU_CLASSES", "MANAGED_BY", "NUMA_NODE", "PCIE_ROOT", "ClaimError", "api_version", "capacity", "check_claim", "device_classes",
-    "objects", "shaped", "templates",
+    "API_VERSIONS", "DRANET", "GPU_CLASSES", "MANAGED_BY", "NUMA_NODE", "PCIE_ROOT", "ClaimError", "api_version", "attribute", "capacity", "check_claim",
+    "device_classes", "free_devices", "near_class", "objects", "shaped", "templates", "why_pending",
 ]
 
 GROUP = "resource.k8s.io"
@@ -482,3 +482,77 @@ def check_claim(claim: Any, *, pod: Optional[Mapping[str, Any]] = None, gpu_clas
             f"add a request for the GPU, {{name: gpu, exactly: {{deviceClassName: {gpu_classes[0]}}}}}, and name both in the constraint",
         )
     return found.sorted()
+
+
+# -- what is free -----------------------------------------------------------------------------------------------------
+
+
+def attribute(device: Mapping[str, Any], name: str) -> Any:
+    """The value of an attribute of a published device, whatever its type; v1beta1 has it below ``basic``."""
+    found = (device.get("basic") or device).get("attributes") or {}
+    value = found.get(name) or {}
+    return next(iter(value.values()), None)
+
+
+def _taken(claims: Iterable[Mapping[str, Any]]) -> Dict[Tuple[str, str, str], str]:
+    """``(driver, pool, device) → namespace/claim`` of what is allocated, without what is only looked at (adminAccess)."""
+    taken = {}
+    for claim in claims:
+        metadata = claim.get("metadata") or {}
+        results = (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or []
+        for item in results:
+            if not item.get("adminAccess"):
+                taken[str(item["driver"]), str(item["pool"]), str(item["device"])] = f"{metadata.get('namespace')}/{metadata.get('name')}"
+    return taken
+
+
+def free_devices(slices: Iterable[Mapping[str, Any]], claims: Iterable[Mapping[str, Any]]) -> Dict[str, Dict[str, Dict[str, int]]]:
+    """Free GPUs and RDMA NICs: ``node → {"gpus": {ROOT: number}, "nics": {ROOT: number}}``; devices without a root are under ``""``.
+
+    :param slices: the ResourceSlices of the cluster. :param claims: its ResourceClaims.
+    """
+    taken = _taken(claims)
+    found: Dict[str, Dict[str, Dict[str, int]]] = {}
+    for item in slices:
+        spec = item["spec"]
+        kind = "nics" if spec["driver"] == DRANET else "gpus" if str(spec["driver"]) in GPU_CLASSES else None
+        node = spec.get("nodeName")
+        if kind is None or not node:
+            continue
+        counts = found.setdefault(str(node), {"gpus": {}, "nics": {}})[kind]
+        for device in spec.get("devices") or []:
+            free = (str(spec["driver"]), str(spec["pool"]["name"]), str(device["name"])) not in taken
+            if free and (kind == "gpus" or attribute(device, f"{DRANET}/rdma") is True or attribute(device, "rdma") is True):
+                root = str(attribute(device, PCIE_ROOT) or "")
+                counts[root] = counts.get(root, 0) + 1
+    return found
+
+
+def _listed_roots(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{root or 'no root'} ({count})" for root, count in sorted(counts.items())) or "none"
+
+
+def why_pending(
+    spec: Mapping[str, Any], slices: Iterable[Mapping[str, Any]], claims: Iterable[Mapping[str, Any]], gpu_class: str = GPU_CLASSES[0],
+) -> List[str]:
+    """One line for each node that publishes devices: why a claim for pairs is not allocated there, or that it could be.
+
+    The scheduler says ``cannot allocate all claims`` and no more. Selectors are not looked at.
+    :param spec: ``spec`` of the claim, in the shape of v1.
+    """
+    devices = spec["devices"]
+    wanted = sum(1 for item in devices.get("constraints") or [] if item.get("matchAttribute") == PCIE_ROOT)
+    gpus = sum(1 for item in devices["requests"] if (item.get("exactly") or {}).get("deviceClassName") == gpu_class)
+    lines = []
+    for node, free in sorted(free_devices(slices, claims).items()):
+        pairs = sum(min(count, free["nics"].get(root, 0)) for root, count in free["gpus"].items() if root)
+        told = f"free GPUs: {_listed_roots(free['gpus'])}; free NICs: {_listed_roots(free['nics'])}"
+        if wanted and not pairs:
+            lines.append(f"{node}: no PCIe root has both a free GPU and a free RDMA NIC; {told}")
+        elif wanted > pairs:
+            lines.append(f"{node}: {pairs} pairs are left on one PCIe root each, the claim wants {wanted}; {told}")
+        elif gpus > sum(free["gpus"].values()):
+            lines.append(f"{node}: {sum(free['gpus'].values())} GPUs are free, the claim wants {gpus}; {told}")
+        else:
+            lines.append(f"{node}: there are devices for it, unless a selector of its requests excludes them; {told}")
+    return lines

@@ -255,3 +255,48 @@ def test_alternatives_are_requests_that_a_constraint_may_name() -> None:
 def test_what_is_no_claim_is_an_error(value: Any) -> None:
     with pytest.raises(ClaimError):
         check_claim(value)
+
+
+# -- what is free -----------------------------------------------------------------------------------------------------
+
+
+def published(driver: str, *devices: tuple[str, str | None, bool]) -> dict[str, Any]:
+    made = []
+    for name, root, rdma in devices:
+        attributes: dict[str, Any] = {"dra.net/rdma": {"bool": rdma}} if driver == "dra.net" else {}
+        made.append({"name": name, "attributes": {**attributes, **({"resource.kubernetes.io/pcieRoot": {"string": root}} if root else {})}})
+    return {"spec": {"driver": driver, "nodeName": "a", "pool": {"name": "a"}, "devices": made}}
+
+
+def holds(*devices: tuple[str, str], **more: Any) -> dict[str, Any]:
+    results = [{"driver": driver, "pool": "a", "device": device, **more} for driver, device in devices]
+    return {"metadata": {"namespace": "x", "name": "y"}, "status": {"allocation": {"devices": {"results": results}}}}
+
+
+SLICES = [
+    published("gpu.nvidia.com", ("gpu-0", "pci0000:15", True), ("gpu-1", "pci0000:97", True)),
+    published("dra.net", ("nic-0", "pci0000:15", True), ("nic-1", "pci0000:29", True), ("slow", "pci0000:97", False)),
+    published("other.example.com", ("x", "pci0000:15", True)),
+]
+PAIR = {"devices": {"requests": [GPU, NIC], "constraints": [ROOT]}}
+
+
+def test_free_devices_are_counted_by_root() -> None:
+    assert dra_claims.free_devices(SLICES, []) == {"a": {"gpus": {"pci0000:15": 1, "pci0000:97": 1}, "nics": {"pci0000:15": 1, "pci0000:29": 1}}}
+    assert dra_claims.free_devices(SLICES, [holds(("dra.net", "nic-0"))])["a"]["nics"] == {"pci0000:29": 1}
+    assert dra_claims.free_devices(SLICES, [holds(("dra.net", "nic-0"), adminAccess=True)])["a"]["nics"] == {"pci0000:15": 1, "pci0000:29": 1}
+
+
+@pytest.mark.parametrize(
+    ("spec", "claims", "said"),
+    [
+        (PAIR, [], "a: there are devices for it, unless a selector of its requests excludes them; free GPUs: pci0000:15 (1), pci0000:97 (1);"),
+        (PAIR, [holds(("dra.net", "nic-0"))],
+         "a: no PCIe root has both a free GPU and a free RDMA NIC; free GPUs: pci0000:15 (1), pci0000:97 (1); free NICs: pci0000:29"),
+        ({"devices": {"requests": [GPU, NIC], "constraints": [ROOT, ROOT]}}, [], "a: 1 pairs are left on one PCIe root each, the claim wants 2"),
+        ({"devices": {"requests": [GPU, GPU, GPU]}}, [], "a: 2 GPUs are free, the claim wants 3"),
+    ],
+)
+def test_what_is_pending_is_explained(spec: dict[str, Any], claims: list[dict[str, Any]], said: str) -> None:
+    (line,) = dra_claims.why_pending(spec, SLICES, claims)
+    assert line.startswith(said)
