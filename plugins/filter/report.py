@@ -33,6 +33,10 @@ def locality_layers(run_tags: Any, skip_tags: Any = ()) -> Any:
     return report.layers(run_tags, skip_tags)
 
 
+def locality_strange_tags(run_tags: Any, skip_tags: Any = ()) -> Any:
+    return report.strange_tags(run_tags, skip_tags)
+
+
 def locality_refusal(result: Any, mode: str = "preflight") -> Any:
     return report.refusal(_mapping(result, "locality_refusal"), mode)
 
@@ -113,6 +117,7 @@ class FilterModule:
             "locality_results": locality_results,
             "locality_rollout": locality_rollout,
             "locality_stale_files": locality_stale_files,
+            "locality_strange_tags": locality_strange_tags,
             "locality_turns": locality_turns,
             "locality_unfinished": locality_unfinished,
         }

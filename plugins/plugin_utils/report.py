@@ -9,6 +9,7 @@ drifting}``; playbooks add ``before`` (what drifted before the node was written)
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist, knobs, kubelet_predict, quantity
@@ -51,6 +52,16 @@ def layers(run_tags: Iterable[str], skip_tags: Iterable[str]) -> list[str]:
     run, skip = set(run_tags), set(skip_tags)
     chosen = [layer for layer in LAYERS if layer in run] if run and not run & {"all", "tagged"} else list(LAYERS)
     return [layer for layer in chosen if layer not in skip]
+
+
+def strange_tags(run_tags: Iterable[str], skip_tags: Iterable[str]) -> list[str]:
+    """Tags of a run that were meant for a layer and name none: those of ``--tags``, and of ``--skip-tags`` those that look like a layer.
+
+    Whoever imports a playbook skips tags of his own, as molecule does (``notest``).
+    """
+    known = {*LAYERS, "all", "always", "tagged"}
+    alike = [tag for tag in skip_tags if difflib.get_close_matches(tag, LAYERS, cutoff=0.75)]
+    return [tag for tag in [*run_tags, *alike] if tag not in known]
 
 
 def drifting(drift: Mapping[str, Any], only: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -393,5 +404,5 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 __all__ = (
     "LAYERS", "OUTCOMES", "STYLES", "UNFINISHED", "audit_lines", "cost", "cost_line", "count_line", "drift_line", "drift_names", "drifting", "errors",
     "finding_line", "host_summary", "layers", "lines", "node_lines", "proof", "refusal", "reported", "reported_line", "results", "shown", "stale_files",
-    "summary", "turns",
+    "strange_tags", "summary", "turns",
 )

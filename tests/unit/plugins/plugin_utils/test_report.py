@@ -34,6 +34,15 @@ def test_tags_choose_layers(run: list[str], skip: list[str], layers: list[str]) 
     assert report.layers(run, skip) == layers
 
 
+@pytest.mark.parametrize("run, skip, strange", [
+    (["all"], [], []), (["host", "irq"], ["kubelet"], []), (["tagged"], ["always"], []),
+    (["host", "kublet"], [], ["kublet"]), (["monitoring"], [], ["monitoring"]), (["untagged"], [], ["untagged"]),
+    (["all"], ["kublet", "hots"], ["kublet", "hots"]), (["all"], ["molecule-notest", "notest"], []),
+])
+def test_tags_that_name_no_layer(run: list[str], skip: list[str], strange: list[str]) -> None:
+    assert report.strange_tags(run, skip) == strange
+
+
 def test_only_managed_knobs_of_the_layers_block() -> None:
     drift = {"entries": [
         entry("vm.swappiness"), entry("vm.thp", in_sync=True), entry("pcie.aspm", **{"class": "reported"}), entry("kubelet.reserved_cpus", needs="restart"),
