@@ -219,6 +219,12 @@ def _flag(given: Mapping[str, str], key: str) -> bool:
     raise ValueError(text)
 
 
+def own(found: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
+    """Knobs of a node that an object of ours sets, with their values, of what :func:`configured` returned: the way back to it."""
+    ours = f"CiliumNodeConfig {NAMESPACE}/{PREFIX}"
+    return {knob: found[knob]["value"] for knob in NODE_KEYS if str(found[knob]["source"] or "").startswith(ours)}
+
+
 def defaults(wanted: Mapping[str, Any]) -> Dict[str, str]:
     """Keys and values of the agent for the knobs of a plan that may differ from node to node; none for knobs that it does not have."""
     found: Dict[str, str] = {}
@@ -347,5 +353,6 @@ def decide(
 
 __all__ = (
     "ANNOTATION", "API_VERSION", "CONFIG_MAP", "DAEMON_SET", "KEYS", "LABEL", "NAMESPACE", "NODE_KEYS", "PREFIX", "Change", "SelectorError", "Sources",
-    "build", "configured", "decide", "defaults", "digest", "is_ours", "labels_of", "merged", "name_of", "refusals", "selects", "source_name", "sources_of",
+    "build", "configured", "decide", "defaults", "digest", "is_ours", "labels_of", "merged", "name_of", "own", "refusals", "selects", "source_name",
+    "sources_of",
 )

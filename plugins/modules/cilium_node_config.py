@@ -94,6 +94,11 @@ name:
   returned: success
   type: str
   sample: inferops-locality-0a1b2c3d4e
+own:
+  description: Knobs that an object of ours set for this node before the module, with their values. As O(wanted) they are the way back.
+  returned: success
+  type: dict
+  sample: {cilium.datapath_mode: netkit}
 removed:
   description: Objects of ours that no Node was left for.
   returned: success
@@ -238,6 +243,7 @@ def main() -> None:
     try:
         outcome: Outcome = kube_client.retry_conflict(lambda: bring(api, module.params, module.check_mode))
         configured = outcome.after.configured()
+        before = cilium_node.own(outcome.before.configured())
     except ApiError as error:
         kube_client.fail(module, error, page="rbac-cilium.yaml")
         raise
@@ -248,7 +254,7 @@ def main() -> None:
     if refused and not read:
         module.fail_json(msg=f"the configuration of Cilium on node {module.params['node']} is not ours to set:\n{findings_m.listed(refused)}", findings=refused)
     result: Dict[str, Any] = {
-        "changed": change.anything and not read, "configured": configured, "findings": refused,
+        "changed": change.anything and not read, "configured": configured, "findings": refused, "own": before,
         "name": f"{cilium_node.PREFIX}{change.label}" if change.label else None,
         "removed": [] if read else [cilium_node.name_of(item) for item in change.remove],
     }

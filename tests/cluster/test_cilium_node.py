@@ -89,6 +89,7 @@ def test_nodes_with_the_same_values_share_an_object_which_goes_with_the_last(clu
     names = [cluster.call("cilium_node_config", node, wanted=WANTED)["name"] for node in ("a", "b")]
     assert names[0] == names[1] and list(cilium.objects(cluster)) == names[:1]
     moved = cluster.call("cilium_node_config", "a", wanted=OTHER)
+    assert moved["own"] == {knob: WANTED[knob] for knob in list(WANTED)[:4]}
     assert moved["removed"] == [] and set(cilium.objects(cluster)) == {names[0], moved["name"]}
     assert cluster.call("cilium_node_config", "b", wanted=OTHER)["removed"] == [names[0]]
     assert list(cilium.objects(cluster)) == [moved["name"]]

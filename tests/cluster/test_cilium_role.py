@@ -1,0 +1,137 @@
+# Copyright (c) 2026 The inferops.locality authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role cilium in a node's turn, on a real API server. There is no Cilium: the agents are a DaemonSet of their name, and what the node's crictl gives as
+their status are recorded answers, good and bad.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, Iterator
+
+import pytest
+
+import stand_in_cilium as cilium
+from ansible_collections.inferops.locality.tests.unit import cilium_answers as answers
+from test_cilium_node import LABEL, RIGHTS, reference
+from turns import TOP, Cluster, turn_cluster, until
+
+PLAY = """
+- name: Network
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Bring its Cilium to the plan
+      ansible.builtin.include_role: {name: inferops.locality.cilium, tasks_from: node}
+"""
+# Which of the recorded answers is given: the good one as long as the Node has our label.
+CRICTL = """#!/bin/sh
+case "$*" in
+  *" ps "*) cat {folder}/ps ;;
+  *"--output json")
+    if [ -e {folder}/broken ] || ! {kubectl} get node -o name -l {label} | grep -q node/a; then cat {folder}/bad; else cat {folder}/good; fi ;;
+  *) exit 9 ;;
+esac
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(programs: None) -> Iterator[Cluster]:
+    definitions = reference() / "data" / "crds"
+    with turn_cluster("a") as running:
+        running.plane.kubectl("apply", "-f", str(RIGHTS))
+        cilium.install(running, definitions, 1)
+        until("our account may read", lambda: not running.call("cilium_node_config", "a", state="read").get("failed"), 30)
+        yield running
+
+
+@pytest.fixture
+def cluster(shared: Cluster, tmp_path: Path) -> Iterator[Cluster]:
+    cilium.forget(shared, "a")
+    shared.reset("a")
+    shared.cordon("a")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "play.yml").write_text(PLAY, encoding="utf-8")
+    (tmp_path / "ps").write_text(answers.containers(), encoding="utf-8")
+    (tmp_path / "good").write_text(answers.text(answers.GOOD), encoding="utf-8")
+    (tmp_path / "bad").write_text(answers.text(answers.FALLEN_BACK), encoding="utf-8")
+    script = tmp_path / "bin/crictl"
+    kubectl = f"{shared.plane.programs['kubectl']} --kubeconfig {shared.admin}"
+    script.write_text(CRICTL.format(folder=tmp_path, kubectl=kubectl, label=LABEL), encoding="utf-8")
+    script.chmod(0o755)
+    yield shared
+    shared.cordon("a", False)
+
+
+def play(cluster: Cluster, folder: Path, knobs: Dict[str, Any], *options: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    variables = {
+        "locality_kubeconfig": str(cluster.ours), "locality_plan": {"knobs": knobs}, "ansible_connection": "local", "cilium_data_dir": str(folder),
+        "cilium_timeout": 60, "cilium_status_tries": 1, **given,
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", "-i", "a,", str(folder / "play.yml"), "-e", json.dumps(variables), *options],
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"), "ANSIBLE_CONFIG": str(TOP / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        check=False, capture_output=True, text=True, timeout=300,
+    )
+
+
+def state(cluster: Cluster) -> Any:
+    """Label, objects and taints of ours."""
+    taints = [taint["key"] for taint in cluster.node("a")["spec"].get("taints", []) if taint["key"].startswith("locality")]
+    return cluster.node("a")["metadata"]["labels"].get(LABEL), sorted(cilium.objects(cluster)), taints
+
+
+def test_a_recorded_agent_that_does_what_was_asked_is_brought_to_its_plan_and_back(cluster: Cluster, tmp_path: Path) -> None:
+    before = cilium.agents(cluster)
+    foretold = play(cluster, tmp_path, answers.KNOBS, "--check", "--diff")
+    assert foretold.returncode == 0, foretold.stdout + foretold.stderr
+    assert "netkit" in foretold.stdout and "changed=3" in foretold.stdout
+    assert state(cluster) == (None, [], []) and cilium.agents(cluster) == before
+    done = play(cluster, tmp_path, answers.KNOBS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = state(cluster)
+    assert made[0] and made[1] == [f"inferops-locality-{made[0]}"] and made[2] == []
+    assert cilium.agents(cluster) != before
+    # Nothing drifts any more: the agent is left as it is.
+    for options in ((), ("--check",)):
+        again = play(cluster, tmp_path, answers.KNOBS, *options, cilium_recreate=False)
+        assert again.returncode == 0 and "changed=0" in again.stdout, again.stdout
+    back = play(cluster, tmp_path, {})
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert state(cluster) == (None, [], [])
+
+
+def test_a_recorded_agent_that_fell_back_fails_the_turn_and_everything_is_taken_back(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    before = cilium.agents(cluster)
+    done = play(cluster, tmp_path, answers.KNOBS)
+    assert done.returncode != 0
+    assert "cilium.datapath_mode found veth, wanted netkit" in done.stdout and "has its earlier configuration of Cilium again" in done.stdout
+    assert state(cluster) == (None, [], []) and cilium.agents(cluster) != before
+
+
+def test_the_earlier_values_of_a_node_come_back_where_new_ones_fail(cluster: Cluster, tmp_path: Path) -> None:
+    assert play(cluster, tmp_path, answers.KNOBS).returncode == 0
+    made = state(cluster)
+    done = play(cluster, tmp_path, {**answers.KNOBS, "cilium.datapath_mode": "netkit-l2"}, cilium_empty=False)
+    assert done.returncode != 0 and "cilium.datapath_mode found netkit, wanted netkit-l2" in done.stdout
+    assert "has its earlier configuration" in done.stdout and "way back failed" not in done.stdout
+    assert state(cluster) == made
+
+
+def test_pods_that_stay_refuse_the_node_and_nothing_is_changed(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    before = cilium.agents(cluster)
+    with cluster.namespace(request.node.name) as space:
+        cluster.daemons(space, "logging", 1)
+        done = play(cluster, tmp_path, answers.KNOBS)
+        assert done.returncode != 0 and f"{space}/logging-" in done.stdout
+        assert state(cluster) == (None, [], []) and cilium.agents(cluster) == before
+        # Without another datapath mode they may stay.
+        other = {**answers.KNOBS}
+        assert play(cluster, tmp_path, other, cilium_empty=False).returncode == 0
+        assert play(cluster, tmp_path, {}, cilium_empty=False).returncode == 0
