@@ -173,14 +173,14 @@ def _entry(
     }
 
 
-def _asked(knob: knobs.Knob, cluster_state: Optional[Mapping[str, Any]]) -> Optional[Tuple[Dict[str, Any], Optional[str]]]:
-    """Sides of a knob that no file of the node shows, and the source of the configured one; None where nobody asked for it."""
+def _asked(knob: knobs.Knob, cluster_state: Optional[Mapping[str, Any]]) -> Optional[Tuple[Dict[str, Any], Optional[str], List[str]]]:
+    """Sides of a knob that no file of the node shows, the source of the configured one, and which are judged; None where nobody asked for it."""
     if cluster_state is None:
         return None
     known = _mapping(cluster_state, "cluster_state")
     part, _dot, name = knob.id.partition(".")
     if part == "node":
-        return {"running": known.get(name)}, None
+        return {"running": known.get(name)}, None, ["running"]
     if known.get(part) is None:
         return None
     found = _mapping(known[part], f"cluster_state.{part}")
@@ -193,7 +193,8 @@ def _asked(knob: knobs.Knob, cluster_state: Optional[Mapping[str, Any]]) -> Opti
     if knob.id in configured:
         item = _mapping(configured[knob.id], f"cluster_state.{part}.configured.{knob.id}")
         sides["configured"], source = item.get("value"), item.get("source")
-    return sides, source
+    # An agent that gave no answer: only what it will be started with is judged.
+    return sides, source, [side for side in knob.sides if side == "configured" or found.get("running") is not None]
 
 
 def _checkpoints(entry: Dict[str, Any], wanted: Mapping[str, Any], state: Mapping[str, Any], runs: Mapping[str, Any]) -> None:
@@ -231,8 +232,8 @@ def compare(  # noqa: PLR0917
     :param plan: what :func:`plan.make_plan` returned.
     :param state: ``ansible_facts.locality_state`` of the node.
     :param cluster_state: what the API server knows of it, ``{"labels": {...}, "taints": ["key=value:Effect"]}``, and what is known of Cilium on it,
-        ``{"cilium": {"running": {knob: value}, "configured": {knob: {"value": ..., "source": ...}}}}``; None or without ``cilium`` where nobody asked, and then
-        the knobs that only these show have no entry.
+        ``{"cilium": {"running": {knob: value}, "configured": {knob: {"value": ..., "source": ...}}}}``, ``running`` None if its agent gave no answer; None or
+        without ``cilium`` where nobody asked, and then the knobs that only these show have no entry.
     :param adopt: take over keys of ours that stand in files of someone else: these findings become notes.
     :param kubelet_running: what the kubelet itself says of its knobs; taken instead of what its command line says, where the plan sets one.
     :param live: False below another root, where only the configured side is judged.
@@ -270,8 +271,10 @@ def compare(  # noqa: PLR0917
             asked = _asked(knob, cluster_state)
             if asked is None:
                 continue
-            sides, source = asked
-            judged = [side for side in knob.sides if live]
+            sides, source, judged = asked
+            judged = judged if live else []
+            # For an agent of which nothing is known nobody is disturbed.
+            idle = knob.layer == "network" and "running" not in judged
             ours = is_ours(source)
         if id in wanted:
             if judged:

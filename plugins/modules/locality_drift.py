@@ -40,6 +40,7 @@ options:
     description:
       - What the API server knows of the node, C(labels) (a dictionary) and C(taints) (a list of texts such as C(key=value:NoSchedule)).
       - C(cilium) is what is known of Cilium on it, C(running) (knobs to values) and C(configured) (knobs to C(value) and C(source)).
+        C(running) is C(null) where its agent gave no answer; then only the other is judged.
       - Without it labels and taints are not judged, without C(cilium) no knob of the layer C(network).
     type: dict
   kubelet_running:

@@ -37,8 +37,8 @@ options:
     description: The layers that the run brought to their plan, for the record.
     type: list
     elements: str
-    choices: [host, irq, kubelet]
-    default: [host, irq, kubelet]
+    choices: [host, irq, kubelet, network]
+    default: [host, irq, kubelet, network]
   started:
     description: When the run began, for the record.
     type: str

@@ -135,3 +135,121 @@ def test_pods_that_stay_refuse_the_node_and_nothing_is_changed(cluster: Cluster,
         other = {**answers.KNOBS}
         assert play(cluster, tmp_path, other, cilium_empty=False).returncode == 0
         assert play(cluster, tmp_path, {}, cilium_empty=False).returncode == 0
+
+
+# -- what is seen of it before and after
+
+OBSERVE = """
+- name: See
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Ask
+      ansible.builtin.include_tasks: {tasks}
+    - name: Compare
+      inferops.locality.locality_drift:
+        plan: "{{{{ __observe_plan.plan }}}}"
+        state: {{}}
+        cluster_state: "{{{{ __observe_cilium }}}}"
+        fail: false
+      register: drift
+    - name: Keep
+      ansible.builtin.copy:
+        dest: {told}
+        content: "{{{{ {{'findings': __observe_cilium_findings, 'entries': drift.entries, 'summary': drift.summary}} | to_json }}}}"
+        mode: "0600"
+      delegate_to: localhost
+"""
+
+
+def observe(cluster: Cluster, folder: Path, mode: str = "report", unit: Any = True, knobs: Any = None) -> Dict[str, Any]:
+    """What the role observe finds of the node's Cilium, as the tasks of the role have it."""
+    text = OBSERVE.format(tasks=TOP / "roles/observe/tasks/cilium.yml", told=folder / "told.json")
+    (folder / "play.yml").write_text(text, encoding="utf-8")
+    done = play(
+        cluster, folder, {}, observe_kubeconfig=str(cluster.ours), observe_node_name="a", observe_control_host="localhost", observe_mode=mode,
+        __observe_plan={"plan": {"knobs": answers.KNOBS if knobs is None else knobs}}, __observe_cilium_retries=1, __observe_cilium_delay=0,
+        __observe_state={"ansible_facts": {"locality_state": {"platform": {"rke2": {"data_dir": str(folder)}}, "kubelet": {"runs": {"unit": unit}}}}},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder / "play.yml").write_text(PLAY, encoding="utf-8")
+    return dict(json.loads((folder / "told.json").read_text(encoding="utf-8")))
+
+
+def off(seen: Dict[str, Any]) -> Dict[str, str]:
+    return {entry["knob"]: entry["needs"] for entry in seen["entries"] if entry["class"] == "managed" and not entry["in_sync"]}
+
+
+def test_a_node_with_recorded_answers_is_seen_to_drift_and_then_not(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    with cluster.namespace(request.node.name) as space:
+        cluster.daemons(space, "logging", 1)
+        before = observe(cluster, tmp_path, mode="preflight")
+        assert off(before)["cilium.datapath_mode"] == "drain" and before["summary"]["needs"] == "drain"
+        assert [item["id"] for item in before["findings"]] == ["cilium.pods_would_stay"] and f"{space}/logging-" in before["findings"][0]["message"]
+    assert play(cluster, tmp_path, answers.KNOBS).returncode == 0
+    after = observe(cluster, tmp_path, mode="proof")
+    assert after["summary"] == {"needs": None, "count": 0} and after["findings"] == [], after
+    # Somebody takes our object away while the agent runs on as it is: it is written again, and nobody is disturbed.
+    for name in cilium.objects(cluster):
+        cluster.api.delete(f"{cilium.OBJECTS}/{name}")
+    assert set(off(observe(cluster, tmp_path)).values()) == {"live"}
+    # A plan that no longer has it.
+    assert play(cluster, tmp_path, answers.KNOBS, cilium_recreate=False).returncode == 0
+    assert off(observe(cluster, tmp_path, knobs={}))["cilium.datapath_mode"] == "drain"
+
+
+def test_an_agent_that_cannot_be_asked_disturbs_nobody_and_proves_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    assert play(cluster, tmp_path, answers.KNOBS).returncode == 0
+    (tmp_path / "ps").write_text('{"containers": []}', encoding="utf-8")
+    seen = observe(cluster, tmp_path, mode="preflight")
+    assert seen["summary"]["count"] == 0
+    assert [(item["id"], item["severity"]) for item in seen["findings"]] == [("cilium.status_unknown", "warning")]
+    proof = observe(cluster, tmp_path, mode="proof")
+    assert set(off(proof)) >= {"cilium.datapath_mode", "cilium.xdp"}
+    # Left off on purpose: then nobody will answer.
+    stopped = observe(cluster, tmp_path, mode="proof", unit=False)
+    assert stopped["summary"]["count"] == 0 and [(item["id"], item["severity"]) for item in stopped["findings"]] == [("cilium.status_unknown", "note")]
+
+
+TURN = """
+- name: Turn
+  hosts: all
+  gather_facts: false
+  vars_files: [{top}/playbooks/vars/turn.yml]
+  vars: {{site_stop: false, ansible_become: false}}
+  tasks:
+    - name: Stand where the first play of site.yml leaves a node
+      ansible.builtin.set_fact:
+        locality_state: "{{{{ state }}}}"
+        cacheable: true
+      tags: [always]
+    - name: Sort
+      ansible.builtin.group_by: {{key: locality_drifting}}
+      tags: [always]
+    - name: Go through the node's turn
+      ansible.builtin.import_tasks: {top}/playbooks/tasks/turn.yml
+"""
+
+
+@pytest.mark.parametrize(("needs", "steps"), [
+    ("drain", [
+        "Take the node out of its cluster", "Send pods away", "Give the node its own configuration", "Make the agent of the node anew", "Let pods come back",
+    ]),
+    ("live", ["Give the node its own configuration", "Let pods come back"]),
+])
+def test_a_turn_of_site_yml_disturbs_a_node_as_far_as_its_cilium_drifts(cluster: Cluster, tmp_path: Path, needs: str, steps: Any) -> None:
+    """In check mode: a proof would judge the machine of the test."""
+    cluster.cordon("a", False)
+    (tmp_path / "play.yml").write_text(TURN.format(top=TOP), encoding="utf-8")
+    drifting = [{"knob": "cilium.datapath_mode", "needs": needs, "class": "managed", "in_sync": False, "reason": "x"}]
+    before = {"root": "/", "chassis": "", "plan": {"knobs": answers.KNOBS}, "drifting": drifting, "policy": {}, "findings": [], "errors": []}
+    done = play(
+        cluster, tmp_path, answers.KNOBS, "--check", "--diff", "--tags", "network",
+        site_before=before, observe_result=before, site_window="",
+        state={"platform": {"rke2": {"role": "agent"}, "kernel": "6.12"}, "kubelet": {"runs": {"unit": True, "left": False, "kubelet": True}}, "ours": []},
+    )
+    assert done.returncode == 0 and "rescued=0" in done.stdout, done.stdout + done.stderr
+    at = [done.stdout.find(step) for step in steps]
+    assert -1 not in at and at == sorted(at), done.stdout
+    assert ("Send pods away" in done.stdout and "skipping: [a]" not in done.stdout.split("Send pods away")[1].split("TASK")[0]) == (needs == "drain")
+    assert state(cluster) == (None, [], []) and not cluster.is_cordoned("a")

@@ -373,6 +373,21 @@ def test_each_knob_of_cilium_that_differs_is_named_and_no_other(knob: str, side:
     assert entry_of(report, knob)["reason"].startswith(f"{side} {'could not be read' if gone else 'differs'}")
 
 
+def test_an_agent_that_gave_no_answer_is_judged_by_what_it_will_be_started_with() -> None:
+    known = cilium()
+    known["cilium"]["running"] = None
+    report = drift.compare(with_cilium(), in_sync(EVERYTHING), known)
+    assert report["summary"] == {"needs": None, "count": 0}
+    assert [entry["knob"] for entry in report["entries"] if entry["knob"].startswith("cilium.")] == [
+        id for id in CILIUM if "configured" in knobs.KNOBS[id].sides
+    ]
+    known["cilium"]["configured"]["cilium.xdp"]["value"] = "disabled"
+    report = drift.compare(with_cilium(), in_sync(EVERYTHING), known)
+    assert out_of_sync(report) == ["cilium.xdp"]
+    # It is written, and nobody is disturbed for what an agent may do.
+    assert report["summary"] == {"needs": "live", "count": 1}
+
+
 def test_maps_of_which_nothing_is_known_are_not_as_wanted() -> None:
     known = cilium()
     known["cilium"]["running"]["cilium.bpf_maps"] = {"distributed_lru": None, "ratio": None}

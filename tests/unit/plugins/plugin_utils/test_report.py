@@ -23,10 +23,10 @@ def entry(knob: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("run", "skip", "layers"),
     [
-        (["all"], [], ["host", "irq", "kubelet"]),
+        (["all"], [], ["host", "irq", "kubelet", "network"]),
         (["host"], [], ["host"]),
         (["kubelet", "host"], [], ["host", "kubelet"]),
-        (["all"], ["irq"], ["host", "kubelet"]),
+        (["all"], ["irq"], ["host", "kubelet", "network"]),
         (["something"], [], []),
     ],
 )
