@@ -342,6 +342,9 @@ class _Claim:
             self._shape(request, where)
             inner = request.get("exactly") or {key: request[key] for key in _FLAT if key in request}
             alternatives = request.get("firstAvailable") or []
+            if not isinstance(inner, Mapping) or not isinstance(alternatives, list) or not all(isinstance(item, Mapping) for item in alternatives):
+                self.found.error("dra.claim_shape", f"{where}: exactly is a mapping, firstAvailable a list of mappings", "")
+                continue
             if alternatives:
                 self.requests[name] = [_Request(f"{name}/{item.get('name')}", item) for item in alternatives]
             else:
@@ -462,6 +465,11 @@ def check_claim(claim: Any, *, pod: Optional[Mapping[str, Any]] = None, gpu_clas
     judged = _Claim(claim, gpu_classes, found)
     judged.read()
     roots = False
+    for part in ("constraints", "config"):
+        wrong = [item for item in judged.devices.get(part) or [] if not isinstance(item, Mapping)]
+        if wrong:
+            found.error("dra.claim_shape", f"{part}: found {str(wrong[0])[:80]!r}, wanted a list of mappings", "")
+            return found.sorted()
     for index, item in enumerate(judged.devices.get("constraints") or []):
         attribute = str(item.get("matchAttribute") or "")
         # What was meant to be the root counts as asking for it: the GPU is missing all the same.

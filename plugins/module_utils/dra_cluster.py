@@ -87,6 +87,21 @@ def _node_checks(node: Mapping[str, Any], look: Look, dra: Mapping[str, Any], cp
         found.note("dra.uplink_published", f"node {name}: DRANET publishes the uplink {uplink}; the DeviceClasses made here leave it out")
 
 
+def _foreign_templates(look: Look, dra: Mapping[str, Any]) -> List[Dict[str, str]]:
+    """What is wrong with templates of somebody else that ask for DRANET's NICs: they are theirs to mend, and pods that use them stay pending."""
+    found = findings_m.Findings()
+    classes = (dra["nic_class"], dra_claims.near_class(dra))
+    for item in look.objects:
+        if item["kind"] != "ResourceClaimTemplate" or is_ours(item):
+            continue
+        requests = item["spec"]["spec"]["devices"].get("requests") or []
+        if any((request.get("exactly") or {}).get("deviceClassName") in classes for request in requests):
+            for wrong in findings_m.errors(dra_claims.check_claim(item, gpu_classes=(dra["gpu_class"], *dra_claims.GPU_CLASSES))):
+                _kind, namespace, name = key_of(item)
+                found.warning(wrong["id"], f"ResourceClaimTemplate {namespace}/{name}: {wrong['message']}", wrong["hint"])
+    return found.items
+
+
 def checks(look: Look, dra: Mapping[str, Any], nodes: Sequence[str], cpu_policy: Optional[str]) -> List[Dict[str, str]]:
     """What stands against DRANET on these nodes. ``cpu_policy``: of the policy, null not to look at it."""
     found = findings_m.Findings()
@@ -103,6 +118,7 @@ def checks(look: Look, dra: Mapping[str, Any], nodes: Sequence[str], cpu_policy:
             _node_checks(known[name], look, dra, cpu_policy, found)
         else:
             found.error("dra.no_such_node", f"the cluster has no node {name}", "set locality_node_name")
+    found.extend(_foreign_templates(look, dra))
     others = sorted(name for name, node in known.items() if LABEL in labels(node) and name not in nodes)
     if others:
         found.error(

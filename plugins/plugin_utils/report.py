@@ -311,7 +311,8 @@ def node_lines(host: str, result: Mapping[str, Any], style: str = "table") -> li
             rows = [[pair["gpu"], pair["nic"] or "no NIC", pair["relation"] or "unknown"] for pair in pairs]
             row("GPU, its NIC", _table(rows, ""))
             if "aligned_pairs" in capacity:
-                row("one PCIe root", [f"{capacity['aligned_pairs']} pairs of a GPU and an RDMA NIC"])
+                count = capacity["aligned_pairs"]
+                row("one PCIe root", [f"{count} {'pair' if count == 1 else 'pairs'} of a GPU and an RDMA NIC"])
             row("far from NICs", [", ".join(capacity["gpus_far_from_nics"]) or "none"])
         row("queues", _queue_lines(plan))
     row("files of ours", result.get("ours") or [])

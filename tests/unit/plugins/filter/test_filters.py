@@ -14,11 +14,11 @@ import yaml
 from ansible.errors import AnsibleFilterError
 from jinja2 import Environment
 
-from ansible_collections.inferops.locality.plugins.filter import cpu_lists, nccl_results, nvidia_topo, nvidia_topo_differences, rocm_topo
+from ansible_collections.inferops.locality.plugins.filter import cpu_lists, dra_claim_findings, nccl_results, nvidia_topo, nvidia_topo_differences, rocm_topo
 
 FOLDER = Path(cpu_lists.__file__).parent
 FILTERS: dict[str, Callable[..., Any]] = {}
-for plugin in (cpu_lists, nccl_results, nvidia_topo, nvidia_topo_differences, rocm_topo):
+for plugin in (cpu_lists, dra_claim_findings, nccl_results, nvidia_topo, nvidia_topo_differences, rocm_topo):
     FILTERS.update(plugin.FilterModule().filters())
 
 
@@ -68,6 +68,8 @@ def test_values(name: str, args: list[Any], result: Any) -> None:
         ("nvidia_topo", ["nothing"], "nvidia_topo: no matrix"),
         ("nvidia_topo", [None], "nvidia_topo: the output of 'nvidia-smi topo -m' must be text, not NoneType"),
         ("rocm_topo", ["nothing"], "rocm_topo: no matrix"),
+        ("nccl_results", ["nothing"], "nccl_results: found no table of nccl-tests in 1 lines"),
+        ("dra_claim_findings", [{"kind": "Pod"}], "dra_claim_findings: found Pod, wanted a ResourceClaim or ResourceClaimTemplate"),
         ("nvidia_topo_differences", ["nothing", {}, "0, 00000000:1B:00.0"], "nvidia_topo_differences: no matrix"),
         ("nvidia_topo_differences", ["\tGPU0\tCPU Affinity\nGPU0\t X \t0\n", {}, ""], "nvidia_topo_differences: nvidia-smi names no GPU"),
         ("nvidia_topo_differences", ["\tGPU0\tCPU Affinity\nGPU0\t X \t0\n", None, ""], "topology must be the facts of numa_topology"),

@@ -227,6 +227,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (claim(asks("gpu", "gpu.nvidia.com", count=2), asks("nic", "dranet-rdma", count=2), constraints=[ROOT]), "dra.all_on_one_root", "all 4 devices"),
     (claim({"name": "gpu", "deviceClassName": "gpu.nvidia.com"}, NIC, constraints=[ROOT]), "dra.claim_shape", "v1 wants them below exactly"),
     (claim(GPU, NIC, constraints=[ROOT], api="v1beta1"), "dra.claim_shape", "requests[0]: v1beta1 knows no exactly"),
+    (claim(GPU, NIC, constraints=["root"]), "dra.claim_shape", "constraints: found 'root', wanted a list of mappings"),  # type: ignore[list-item]
+    (claim({"name": "gpu", "firstAvailable": ["x"]}, NIC, constraints=[]), "dra.claim_shape", "firstAvailable a list of mappings"),
     (claim(GPU, NIC, constraints=[ROOT], api="v1alpha3"), "dra.claim_shape", "apiVersion: found 'resource.k8s.io/v1alpha3'"),
     (claim(NIC, asks("other", "dranet-rdma"), constraints=[{"requests": ["nic", "other"], "matchAttribute": "resource.kubernetes.io/pcieRoot"}]),
      "dra.gpu_not_in_claim", "no request of the claim asks for a GPU"),
@@ -240,7 +242,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 def test_a_wrong_claim_is_told_what_is_wrong(wrong: dict[str, Any], id: str, message: str) -> None:
     found = [item for item in check_claim(wrong) if item["id"] == id]
     assert found and message in found[0]["message"], check_claim(wrong)
-    assert found[0]["hint"] or "network_config" in id
+    assert found[0]["hint"] or "mappings" in message or "network_config" in id
 
 
 def test_alternatives_are_requests_that_a_constraint_may_name() -> None:

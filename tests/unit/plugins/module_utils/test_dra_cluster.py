@@ -76,6 +76,17 @@ def test_a_missing_gpu_driver_and_a_published_uplink_are_said() -> None:
     assert ids(found, "note") == ["dra.uplink_published"]
 
 
+def test_a_template_of_somebody_else_that_aligns_nothing_is_said() -> None:
+    theirs = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"namespace": "x", "name": "blog"},
+        "spec": {"spec": {"devices": {
+            "requests": [{"name": "nic", "exactly": {"deviceClassName": "dranet-rdma"}}], "constraints": [{"matchAttribute": "dra.net/pcieRoot"}],
+        }}},
+    }
+    found = dra_cluster.checks(look(objects=[theirs]), dra(), ["a"], None)
+    assert ids(found, "warning") == ["dra.no_such_attribute", "dra.gpu_not_in_claim"] and "ResourceClaimTemplate x/blog: constraints[0]" in found[0]["message"]
+
+
 def topology(bus: str = "15", node_id: int = 0, aligned: bool = True) -> dict[str, Any]:
     common = {"numa_node": node_id, "physfn": None, "interfaces": []}
     return {"devices": [
