@@ -181,9 +181,10 @@ def config_spec(config: Optional[Mapping[str, Any]], text: str) -> Dict[str, Any
 
 @dataclass(frozen=True)
 class Decision:
-    """What a chart is to be given, and what stands against it. :ivar mode: whose chart."""
+    """What a chart is to be given, and what stands against it. :ivar mode: whose chart. :ivar helm: helm may be asked for its release, and given values."""
 
     mode: str
+    helm: bool
     version: str
     live: bool
     values: Dict[str, Any]
@@ -228,7 +229,7 @@ def decide(  # noqa: PLR0917
         )
     if chosen == "bundled":
         found.extend(_changed(cluster))
-    return Decision(chosen, text, cluster.live, made, found.sorted())
+    return Decision(chosen, chosen == "helm" and not other, text, cluster.live, made, found.sorted())
 
 
 def _changed(cluster: Found) -> List[Dict[str, str]]:

@@ -107,6 +107,11 @@ mode:
   returned: success
   type: str
   sample: bundled
+helm:
+  description: Whether the chart is one of helm and may be; then helm is to be asked for the values of the release, and given these.
+  returned: success
+  type: bool
+  sample: false
 version:
   description: Version of the chart or of the Cilium that runs.
   returned: success
@@ -228,8 +233,8 @@ def bring(api: Api, module: AnsibleModule) -> Dict[str, Any]:
     config = cluster.helm_config
     noted = cilium_cluster.note(config)
     result: Dict[str, Any] = {
-        "changed": False, "mode": decision.mode, "version": decision.version, "live": decision.live, "nodes": cluster.nodes, "cluster_cidrs": cluster.cidrs,
-        "values": decision.values, "config": cluster.config, "findings": [*wrong, *decision.findings],
+        "changed": False, "mode": decision.mode, "helm": decision.helm, "version": decision.version, "live": decision.live,
+        "nodes": cluster.nodes, "cluster_cidrs": cluster.cidrs, "values": decision.values, "config": cluster.config, "findings": [*wrong, *decision.findings],
     }
     before: Optional[Mapping[str, Any]] = (config or {}).get("spec")
     after = before
