@@ -172,8 +172,20 @@ def _place(folder: Path) -> dict[str, Any]:
     return {"place": folder.name, "facts": facts, "tests": tests, "measured": [_alone(item) for item in measured if item], "problems": problems}
 
 
+def _has_kinds(folder: Path) -> bool:
+    return any((folder / name).is_dir() for name in _NAMES)
+
+
 def _is_place(folder: Path) -> bool:
-    return any((folder / name).is_dir() for name in _NAMES) or any(path.suffix in ENDINGS and path.name not in REPORT for path in folder.iterdir())
+    return _has_kinds(folder) or any(path.suffix in ENDINGS and path.name not in REPORT for path in folder.iterdir())
+
+
+def _places(top: Path) -> list[Path]:
+    """The folders of places. Where there are some, a file beside them (notes, say) does not make the folder above them one."""
+    if _has_kinds(top):
+        return [top]
+    places = [path for path in sorted(top.iterdir()) if path.is_dir() and _is_place(path)]
+    return places or ([top] if _is_place(top) else [])
 
 
 def read(folder: str) -> dict[str, Any]:
@@ -186,7 +198,7 @@ def read(folder: str) -> dict[str, Any]:
     top = Path(folder)
     if not top.is_dir():
         raise BenchmarkError(f"{folder} is no folder; wanted one with PLACE/aligned/RUN.txt and PLACE/misaligned/RUN.txt")
-    places = [top] if _is_place(top) else [path for path in sorted(top.iterdir()) if path.is_dir() and _is_place(path)]
+    places = _places(top)
     if not places:
         raise BenchmarkError(f"{folder} has no folder PLACE/aligned, PLACE/misaligned, PLACE/before or PLACE/after; found {_found(top)}")
     found = [_place(path) for path in places]

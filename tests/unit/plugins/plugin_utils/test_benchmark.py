@@ -90,6 +90,12 @@ def test_failed_and_unreadable_runs_are_listed_and_left_out(tmp_path: Path) -> N
     }
 
 
+def test_notes_beside_the_places_hide_none_of_them(tmp_path: Path) -> None:
+    recorded(tmp_path / "a-b", [380] * 4, [190] * 4)
+    (tmp_path / "notes.txt").write_text("measured on Sunday", encoding="utf-8")
+    assert [place["place"] for place in benchmark.read(str(tmp_path))["places"]] == ["a-b"]
+
+
 def test_one_place_may_be_the_folder_itself(tmp_path: Path) -> None:
     assert [place["place"] for place in benchmark.read(str(recorded(tmp_path / "h200", [380] * 4, [190] * 4)))["places"]] == ["h200"]
 
