@@ -21,7 +21,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import dranet_co
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 
 __all__ = [
-    "API_VERSIONS", "DRANET", "GPU_CLASSES", "MANAGED_BY", "NUMA_NODE", "PCIE_ROOT", "ClaimError", "api_version", "attribute", "capacity", "check_claim",
+    "API_VERSIONS", "DRANET", "GPU_CLASSES", "GPU_DRIVER", "MANAGED_BY", "PCIE_ROOT", "ClaimError", "api_version", "attribute", "capacity", "check_claim",
     "device_classes", "free_devices", "near_class", "objects", "shaped", "templates", "why_pending",
 ]
 
@@ -29,11 +29,12 @@ GROUP = "resource.k8s.io"
 # Newest first: the shape that the cluster's own documentation shows.
 API_VERSIONS: Tuple[str, ...] = ("v1", "v1beta2", "v1beta1")
 DRANET = "dra.net"
+# The driver of all of these classes.
+GPU_DRIVER = "gpu.nvidia.com"
 GPU_CLASSES: Tuple[str, ...] = ("gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com")
 MANAGED_BY = {"app.kubernetes.io/managed-by": "inferops.locality"}
 
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
-NUMA_NODE = "resource.kubernetes.io/numaNode"
 # What the drivers publish (DRANET v1.4.0, dra-driver-nvidia-gpu 0.5): a constraint on anything else is never met.
 _STANDARD = ("pcieRoot", "pciBusID", "numaNode")
 _DRANET_ATTRIBUTES = (
@@ -523,7 +524,7 @@ def free_devices(slices: Iterable[Mapping[str, Any]], claims: Iterable[Mapping[s
     found: Dict[str, Dict[str, Dict[str, int]]] = {}
     for item in slices:
         spec = item["spec"]
-        kind = "nics" if spec["driver"] == DRANET else "gpus" if str(spec["driver"]) in GPU_CLASSES else None
+        kind = "nics" if spec["driver"] == DRANET else "gpus" if spec["driver"] == GPU_DRIVER else None
         node = spec.get("nodeName")
         if kind is None or not node:
             continue

@@ -69,7 +69,7 @@ def _node_checks(node: Mapping[str, Any], look: Look, dra: Mapping[str, Any], cp
             f"node {name}: dra.gpus is nvidia-dra, and a device plugin gives out {', '.join(sorted(plugin))} there: one GPU would be given to two pods",
             "take the device plugin off the node, or set dra.gpus to device-plugin",
         )
-    if dra["gpus"] == "device-plugin" and set(drivers) & set(dra_claims.GPU_CLASSES):
+    if dra["gpus"] == "device-plugin" and dra_claims.GPU_DRIVER in drivers:
         found.error(
             "dra.gpu_driver", f"node {name}: dra.gpus is device-plugin, and NVIDIA's DRA driver publishes GPUs there",
             "set dra.gpus to nvidia-dra, or remove the driver",
@@ -126,7 +126,7 @@ def checks(look: Look, dra: Mapping[str, Any], nodes: Sequence[str], cpu_policy:
             f"nodes {', '.join(others)} have DRANET and are not in this run, which would judge the DeviceClasses and templates without them",
             f"run it for all of them together, or take the label {LABEL} off those that shall not have it",
         )
-    if dra["gpus"] == "nvidia-dra" and not any(set(_drivers(look, name)) & set(dra_claims.GPU_CLASSES) for name in nodes):
+    if dra["gpus"] == "nvidia-dra" and not any(dra_claims.GPU_DRIVER in _drivers(look, name) for name in nodes):
         found.warning(
             "dra.no_gpu_driver",
             f"dra.gpus is nvidia-dra, and no GPU is published on {', '.join(nodes) or 'any node'}: claims for pairs stay pending",
