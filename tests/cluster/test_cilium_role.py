@@ -253,3 +253,20 @@ def test_a_turn_of_site_yml_disturbs_a_node_as_far_as_its_cilium_drifts(cluster:
     assert -1 not in at and at == sorted(at), done.stdout
     assert ("Send pods away" in done.stdout and "skipping: [a]" not in done.stdout.split("Send pods away")[1].split("TASK")[0]) == (needs == "drain")
     assert state(cluster) == (None, [], []) and not cluster.is_cordoned("a")
+
+
+def test_taking_everything_off_takes_the_nodes_cilium_back_too(cluster: Cluster, tmp_path: Path) -> None:
+    """In check mode: the node's files would be those of the machine of the test."""
+    cluster.cordon("a", False)
+    assert cluster.call("cilium_node_config", "a", wanted=answers.KNOBS)["changed"]
+    before = state(cluster)
+    given = {"locality_kubeconfig": str(cluster.ours), "ansible_connection": "local", "node_maintenance_machine_id": "", "record": "none"}
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", "-i", "a,", str(TOP / "playbooks/rollback.yml"), "-e", json.dumps(given), "--check", "--diff"],
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"), "ANSIBLE_CONFIG": str(TOP / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        check=False, capture_output=True, text=True, timeout=300,
+    )
+    assert "the configuration of Cilium for its Node" in done.stdout, done.stdout + done.stderr
+    told = done.stdout.split("Take back the configuration of Cilium for the node")[1]
+    assert "Send pods away" in told and f"-    \"CiliumNodeConfig kube-system/{before[1][0]}\"" in told and "rescued=0" in told
+    assert state(cluster) == before
