@@ -48,7 +48,8 @@ class ApiError(Exception):
     """
 
     def __init__(self, what: str, status: int, message: str, details: Mapping[str, Any], retry_after: Optional[int] = None) -> None:
-        super().__init__(f"{what}: {message}" if status == UNREACHED else f"{what}: HTTP {status}: {message}")
+        # An answer that was given and says the wrong thing, such as another machine's Node, is no matter of HTTP.
+        super().__init__(f"{what}: {message}" if status < 300 else f"{what}: HTTP {status}: {message}")
         self.status = status
         self.message = message
         self.details = details

@@ -219,7 +219,7 @@ def test_a_node_that_changes_all_the_time_is_cordoned_and_uncordoned_whole(clust
 
 def test_what_is_wrong_with_a_node_is_told(cluster: Cluster) -> None:
     assert "the cluster has no such node" in cordon(cluster, "nobody")["msg"]
-    assert "machineID found" in cordon(cluster, machine_id="0123")["msg"]
+    assert cordon(cluster, machine_id="0123")["msg"].startswith("node a: the Node is another machine: machineID found ")
     assert not cluster.is_cordoned("a")
     machine = cluster.node("a")["status"]["nodeInfo"]["machineID"]
     assert cordon(cluster, machine_id=f"{machine}\n")["changed"]
