@@ -101,7 +101,7 @@ def missing(recorded: Mapping[str, Any], layers: Sequence[str]) -> list[dict[str
     has = [layer for layer in report.LAYERS if layer in recorded["layers"]]
     more = [layer for layer in layers if layer not in has]
     if more:
-        found.error("record.layers", f"the run of the record brought {' and '.join(has) or 'no layer'} alone to the plan, wanted {' and '.join(more)} too",
+        found.error("record.layers", f"the run of the record brought {', '.join(has) or 'no layer'} alone to the plan, wanted {', '.join(more)} too",
                     f"go back with --tags {','.join(has)}" if has else "take the record of another run")
     return found.sorted()
 

@@ -149,7 +149,7 @@ def test_a_run_is_gone_back_to_by_its_record(tmp_path: Path) -> None:
     assert re.search(r"PLAY \[Take everything off\] \*+\nskipping: no hosts matched", back.out)
     # The run brought the host layer alone: of the others it says only what was planned.
     whole = playing.play("rollback", "-e", f"record={name}", "--check", inventory=other)
-    assert whole.rc != 0 and "record.layers: the run of the record brought host alone to the plan, wanted irq and kubelet too" in whole.out, whole.text
+    assert whole.rc != 0 and "record.layers: the run of the record brought host alone to the plan, wanted irq, kubelet, network too" in whole.out, whole.text
     assert "go back with --tags host" in whole.out and playing.contents(root) == first
     # The policy of then with a plan that it does not give today.
     kept["plan"]["knobs"]["vm.swappiness"] = 3

@@ -41,7 +41,7 @@ def judged(folder: Path, playbook: str, names: list[str], *, errors: list[dict[s
                 "observe_result": result, "node_maintenance_mark": mark, "node_maintenance_cordoned": mark is not None, "node_maintenance_findings": errors,
                 "__rollback_state": {"ansible_facts": {"locality_state": state}}, "rollback_boot": {}, "rollback_labels": {},
             }},
-            *[{"ansible.builtin.debug": {"msg": "nothing"}, "register": name, "when": False} for name in ("site_gate", "site_boot")],
+            *[{"ansible.builtin.debug": {"msg": "nothing"}, "register": name, "when": False} for name in ("site_gate", "site_boot", "rollback_cilium")],
             *chosen,
             {"ansible.builtin.debug": {"msg": "refusal [{{ observe_result | inferops.locality.locality_refusal }}] in {{ group_names | join(',') }}"}},
         ],

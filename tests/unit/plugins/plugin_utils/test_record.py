@@ -72,8 +72,8 @@ def test_what_is_no_record_of_a_good_run_is_told(kept: Path, change: dict[str, A
     (["host"], ["host"], None),
     (["host", "irq", "kubelet"], ["host", "irq", "kubelet"], None),
     (["irq", "host"], ["irq"], None),
-    (["host"], ["host", "irq", "kubelet"], "brought host alone to the plan, wanted irq and kubelet too"),
-    (["host", "irq"], ["kubelet"], "brought host and irq alone to the plan, wanted kubelet too"),
+    (["host"], ["host", "irq", "kubelet"], "brought host alone to the plan, wanted irq, kubelet too"),
+    (["host", "irq"], ["kubelet"], "brought host, irq alone to the plan, wanted kubelet too"),
     # As --tags with a name that is no layer's.
     ([], ["host"], "brought no layer alone to the plan"),
 ])
