@@ -321,10 +321,10 @@ class _Gates:
             )
         elif size is None:
             likely = bool(drivers) and set(drivers) <= set(_BIG_DRIVERS)
+            known = f", but its driver is known to take more than {GSO_LEGACY_MAX} bytes" if likely else ""
             self.found.add(
                 findings_m.NOTE if likely else findings_m.WARNING, "cilium.big_tcp_unknown",
-                f"{asked}; how large a packet {what} takes could not be read (tso_max_size of `ip -d link`)" + (", but its driver is known to take more than "
-                f"{GSO_LEGACY_MAX} bytes" if likely else ""),
+                f"{asked}; how large a packet {what} takes could not be read (tso_max_size of `ip -d link`){known}",
                 "iproute2 6.0 or newer and kernel 5.19 or newer say it",
             )
 

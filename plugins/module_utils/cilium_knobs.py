@@ -21,10 +21,11 @@ def devices(asked: Any, network: Mapping[str, Any], found: findings_m.Findings) 
     if asked == UPLINK:
         if uplinks:
             return sorted(str(name) for name in uplinks)
+        none = "this node has no default route"
+        unknown = "which interface carries the default route could not be read (`ip route` of iproute2)"
         found.error(
             "cilium.no_uplink",
-            "network.devices: found uplink, but " + ("this node has no default route" if uplinks is not None else "which interface carries the default "
-            "route could not be read (`ip route` of iproute2)"),
+            f"network.devices: found uplink, but {none if uplinks is not None else unknown}",
             "name the interfaces in network.devices",
         )
         return None

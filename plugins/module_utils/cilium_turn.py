@@ -40,14 +40,14 @@ def on_network(pods: Sequence[Mapping[str, Any]]) -> List[Mapping[str, Any]]:
     ]
 
 
-def tolerates(pod: Mapping[str, Any], taint: Mapping[str, str] = TAINT) -> bool:
-    """Whether a pod stays for good on a node with a taint (``k8s.io/component-helpers``); one that may stay for some seconds does not."""
+def tolerates(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod stays for good on a node with the taint (``k8s.io/component-helpers``); one that may stay for some seconds does not."""
     for toleration in (pod.get("spec") or {}).get("tolerations") or []:
-        if toleration.get("effect") not in (None, "", taint["effect"]) or toleration.get("tolerationSeconds") is not None:
+        if toleration.get("effect") not in (None, "", TAINT["effect"]) or toleration.get("tolerationSeconds") is not None:
             continue
         exists = toleration.get("operator") == "Exists"
         key = toleration.get("key") or ""
-        if (not key and exists) or (key == taint["key"] and (exists or (toleration.get("value") or "") == taint.get("value", ""))):
+        if (not key and exists) or (key == TAINT["key"] and (exists or not toleration.get("value"))):
             return True
     return False
 

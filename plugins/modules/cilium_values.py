@@ -15,7 +15,7 @@ description:
     them for all that the chart or the agent would refuse or pass over without a word.
   - For V(bundled) they are written to the HelmChartConfig C(rke2-cilium), over the values that stand there, with C(failurePolicy=abort). What stood there
     before is kept in an annotation, and put back with O(state=absent).
-  - For V(helm) nothing is written; RV(values) are what C(kubernetes.core.helm) is to be given.
+  - For V(helm) nothing is written; RV(chart_values) are what C(kubernetes.core.helm) is to be given.
   - A cluster without pods gets the whole profile. With pods only maps, clock and bandwidth manager, and O(values) that change nothing else; routing,
     kube-proxy replacement, IPAM, masquerading and chaining are compared and never changed, and what nodes have each for themselves is not changed for all.
   - The CNI of a cluster that lives is not changed, and no Cilium is made ready beside a CNI that RKE2 brings.
@@ -133,7 +133,7 @@ cluster_cidrs:
   type: list
   elements: str
   sample: [10.42.0.0/16]
-values:
+chart_values:
   description: All values that the chart is to be given.
   returned: success
   type: dict
@@ -234,7 +234,8 @@ def bring(api: Api, module: AnsibleModule) -> Dict[str, Any]:
     noted = cilium_cluster.note(config)
     result: Dict[str, Any] = {
         "changed": False, "mode": decision.mode, "helm": decision.helm, "version": decision.version, "live": decision.live,
-        "nodes": cluster.nodes, "cluster_cidrs": cluster.cidrs, "values": decision.values, "config": cluster.config, "findings": [*wrong, *decision.findings],
+        "nodes": cluster.nodes, "cluster_cidrs": cluster.cidrs, "chart_values": decision.values, "config": cluster.config,
+        "findings": [*wrong, *decision.findings],
     }
     before: Optional[Mapping[str, Any]] = (config or {}).get("spec")
     after = before

@@ -68,10 +68,10 @@ def test_check_run_run_again_check_again_and_back(cluster: Cluster) -> None:
     foretold = call(cluster, check=True)
     assert foretold["changed"] and not cluster.exists(CONFIG)
     made = call(cluster)
-    assert made["changed"] and made["diff"] == foretold["diff"] and made["values"] == foretold["values"]
+    assert made["changed"] and made["diff"] == foretold["diff"] and made["chart_values"] == foretold["chart_values"]
     spec = cluster.api.get(CONFIG)["spec"]
-    assert spec["failurePolicy"] == "abort" and values(cluster) == made["values"]
-    assert made["values"]["ipv4NativeRoutingCIDR"] == "10.0.0.0/8" and made["values"]["bpf"]["distributedLRU"] == {"enabled": True}
+    assert spec["failurePolicy"] == "abort" and values(cluster) == made["chart_values"]
+    assert made["chart_values"]["ipv4NativeRoutingCIDR"] == "10.0.0.0/8" and made["chart_values"]["bpf"]["distributedLRU"] == {"enabled": True}
     assert (made["mode"], made["live"], made["nodes"]) == ("bundled", False, 2)
     for check in (False, True):
         again = call(cluster, check=check)

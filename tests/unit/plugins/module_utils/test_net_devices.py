@@ -10,7 +10,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import pytest
 
@@ -30,7 +30,7 @@ def answer(root: Path, name: str, out: Any, rc: int = 0) -> None:
     (folder / f"{name}.json").write_text(json.dumps({"argv": ["ip"], "rc": rc, "stdout": text, "stderr": ""}), encoding="utf-8")
 
 
-def interface(root: Path, name: str, driver: Optional[str] = None, lower: List[str] = [], tso: Optional[int] = None, physfn: bool = False) -> None:  # noqa: B006
+def interface(root: Path, name: str, driver: Optional[str] = None, lower: Sequence[str] = (), tso: Optional[int] = None, physfn: bool = False) -> None:
     home = root / "sys/class/net" / name
     home.mkdir(parents=True)
     for below in lower:
