@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.inferops.locality.plugins.plugin_utils import benchmark, benchmark_svg
+from ansible_collections.inferops.locality.plugins.plugin_utils import benchmark, benchmark_svg, whole_file
 
 display = Display()
 
@@ -51,7 +50,7 @@ class ActionModule(ActionBase):
             try:
                 os.makedirs(dest, exist_ok=True)
                 for name in stale:
-                    _write(os.path.join(dest, name), wanted[name])
+                    whole_file.write(os.path.join(dest, name), wanted[name].encode("utf-8"), 0o644)
             except OSError as error:
                 raise AnsibleActionFail(f"benchmark: the report cannot be written to {dest}: {error}; give another folder as dest") from error
         if self._task.diff:
@@ -68,15 +67,3 @@ def _content(path: str) -> str | None:
             return file.read()
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def _write(path: str, content: str) -> None:
-    handle, name = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".report-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except OSError:
-        os.unlink(name)
-        raise

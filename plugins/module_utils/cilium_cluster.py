@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import cilium_gates, cilium_values
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
+from ansible_collections.inferops.locality.plugins.module_utils.cilium_node import name_of
 
 NAMESPACE = "kube-system"
 NAME = "rke2-cilium"
@@ -61,10 +62,6 @@ class Found:
 
 def _spec(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return item.get("spec") or {}
-
-
-def _name(item: Mapping[str, Any]) -> str:
-    return str((item.get("metadata") or {}).get("name"))
 
 
 def _annotations(item: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -117,7 +114,7 @@ def found(objects: Mapping[str, Any], load: Load) -> Found:
         none).
     :param load: reads YAML; the operator's values are a text of it. :raises ValueError: they cannot be read.
     """
-    charts = {_name(item): item for item in objects["charts"]}
+    charts = {name_of(item): item for item in objects["charts"]}
     chart, daemon_set, config = charts.get(NAME), objects["daemon_set"], objects["helm_config"]
     network = [item for item in objects["pods"] if not _spec(item).get("hostNetwork") and (item.get("status") or {}).get("phase") == "Running"]
     return Found(
@@ -133,7 +130,7 @@ def found(objects: Mapping[str, Any], load: Load) -> Found:
         pods=len(network),
         kube_proxies=sum(
             1 for item in objects["pods"]
-            if (item.get("metadata") or {}).get("namespace") == NAMESPACE and re.match(r"kube-proxy-", _name(item)) and "Running" == (
+            if (item.get("metadata") or {}).get("namespace") == NAMESPACE and re.match(r"kube-proxy-", name_of(item)) and "Running" == (
                 item.get("status") or {}).get("phase")
         ),
         values=own_values(config, load),

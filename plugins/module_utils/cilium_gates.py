@@ -46,7 +46,8 @@ def version(text: Optional[str]) -> Tuple[int, ...]:
     return (int(match.group(1)), int(match.group(2)), patch // 100 if patch >= 100 else patch)
 
 
-def _true(value: Any) -> bool:
+def is_true(value: Any) -> bool:
+    """Whether a value of the chart or of the ConfigMap switches something on."""
     return str(value).strip().lower() == "true"
 
 
@@ -65,7 +66,7 @@ class Settings:
 
     def on(self, key: str, default: bool = False) -> bool:
         """Whether a switch is on."""
-        return _true(self.config[key]) if key in self.config else default
+        return is_true(self.config[key]) if key in self.config else default
 
     @property
     def tunnel(self) -> bool:
@@ -472,4 +473,4 @@ def map_findings(maps: Mapping[str, Any], memory: int, possible_cpus: int) -> Li
     return found.items
 
 
-__all__ = ("GSO_LEGACY_MAX", "Settings", "SettingsError", "check", "check_cluster", "map_findings", "settings", "version")
+__all__ = ("GSO_LEGACY_MAX", "Settings", "SettingsError", "check", "check_cluster", "is_true", "map_findings", "settings", "version")

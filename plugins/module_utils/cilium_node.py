@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
+from ansible_collections.inferops.locality.plugins.module_utils.node_labels import labels_of
 
 NAMESPACE = "kube-system"
 CONFIG_MAP = "cilium-config"
@@ -162,11 +163,6 @@ def name_of(item: Mapping[str, Any]) -> str:
 def source_name(item: Mapping[str, Any]) -> str:
     """A CiliumNodeConfig as reports name it."""
     return f"CiliumNodeConfig {NAMESPACE}/{name_of(item)}"
-
-
-def labels_of(node: Mapping[str, Any]) -> Dict[str, str]:
-    """All labels of a Node."""
-    return dict((node.get("metadata") or {}).get("labels") or {})
 
 
 # -- knobs and keys
@@ -353,6 +349,6 @@ def decide(
 
 __all__ = (
     "ANNOTATION", "API_VERSION", "CONFIG_MAP", "DAEMON_SET", "KEYS", "LABEL", "NAMESPACE", "NODE_KEYS", "PREFIX", "Change", "SelectorError", "Sources",
-    "build", "configured", "decide", "defaults", "digest", "is_ours", "labels_of", "merged", "name_of", "own", "refusals", "selects", "source_name",
+    "build", "configured", "decide", "defaults", "digest", "is_ours", "merged", "name_of", "own", "refusals", "selects", "source_name",
     "sources_of",
 )

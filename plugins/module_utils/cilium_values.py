@@ -19,6 +19,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.inferops.locality.plugins.module_utils import cilium_gates, cilium_keys
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
+from ansible_collections.inferops.locality.plugins.module_utils.cilium_gates import is_true
 from ansible_collections.inferops.locality.plugins.module_utils.cilium_keys import Key
 from ansible_collections.inferops.locality.plugins.module_utils.policy import IP_FAMILIES, MAP_RATIO, UPLINK, shown
 
@@ -102,10 +103,6 @@ def _given(values: Mapping[str, Any], path: str, mode: str) -> Any:
     return _RKE2_DEFAULTS.get(path, _DEFAULTS.get(path)) if mode == "bundled" else _DEFAULTS.get(path)
 
 
-def _on(value: Any) -> bool:
-    return value is True or (isinstance(value, str) and value.strip().lower() == "true")
-
-
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -122,7 +119,7 @@ def config_of(values: Mapping[str, Any], mode: str) -> Dict[str, str]:
 
     def family(path: str) -> Optional[bool]:
         # RKE2's chart follows the cluster's ranges where the values say nothing.
-        return None if mode == "bundled" and _dig(values, path) is None else _on(get(path))
+        return None if mode == "bundled" and _dig(values, path) is None else is_true(get(path))
 
     chaining = get("cni.chainingMode") or "none"
     config: Dict[str, Any] = {
@@ -132,37 +129,37 @@ def config_of(values: Mapping[str, Any], mode: str) -> Dict[str, str]:
         "enable-ipv6": family("ipv6.enabled"),
         "ipv4-native-routing-cidr": get("ipv4NativeRoutingCIDR") or None,
         "ipv6-native-routing-cidr": get("ipv6NativeRoutingCIDR") or None,
-        "auto-direct-node-routes": _on(get("autoDirectNodeRoutes")),
-        "direct-routing-skip-unreachable": _on(get("directRoutingSkipUnreachable")),
+        "auto-direct-node-routes": is_true(get("autoDirectNodeRoutes")),
+        "direct-routing-skip-unreachable": is_true(get("directRoutingSkipUnreachable")),
         "datapath-mode": get("bpf.datapathMode"),
         "enable-bpf-masquerade": get("bpf.masquerade"),
         "enable-host-legacy-routing": get("bpf.hostLegacyRouting") if get("bpf.hostLegacyRouting") is not None else True if chaining != "none" else None,
-        "bpf-distributed-lru": _on(get("bpf.distributedLRU.enabled")),
+        "bpf-distributed-lru": is_true(get("bpf.distributedLRU.enabled")),
         "bpf-map-dynamic-size-ratio": MAP_RATIO if get("bpf.mapDynamicSizeRatio") is None else get("bpf.mapDynamicSizeRatio"),
         "enable-bpf-tproxy": get("bpf.tproxy"),
-        "enable-bpf-clock-probe": _on(get("bpfClockProbe")),
+        "enable-bpf-clock-probe": is_true(get("bpfClockProbe")),
         "kube-proxy-replacement": "false" if get("kubeProxyReplacement") is None else get("kubeProxyReplacement"),
-        "enable-ipv4-big-tcp": _on(get("enableIPv4BIGTCP")),
-        "enable-ipv6-big-tcp": _on(get("enableIPv6BIGTCP")),
+        "enable-ipv4-big-tcp": is_true(get("enableIPv4BIGTCP")),
+        "enable-ipv6-big-tcp": is_true(get("enableIPv6BIGTCP")),
         "enable-tunnel-big-tcp": get("enableTunnelBIGTCP"),
         "enable-ipv4-masquerade": get("enableIPv4Masquerade"),
-        "enable-ipv6-masquerade": _on(get("enableIPv6Masquerade")),
+        "enable-ipv6-masquerade": is_true(get("enableIPv6Masquerade")),
         "bpf-lb-acceleration": get("loadBalancer.acceleration"),
         "bpf-lb-mode": get("loadBalancer.mode"),
         "bpf-lb-dsr-dispatch": get("loadBalancer.dsrDispatch"),
-        "enable-bandwidth-manager": _on(get("bandwidthManager.enabled")),
-        "enable-bbr": _on(get("bandwidthManager.bbr")),
-        "enable-bbr-hostns-only": _on(get("bandwidthManager.bbrHostNamespaceOnly")),
+        "enable-bandwidth-manager": is_true(get("bandwidthManager.enabled")),
+        "enable-bbr": is_true(get("bandwidthManager.bbr")),
+        "enable-bbr-hostns-only": is_true(get("bandwidthManager.bbrHostNamespaceOnly")),
         "devices": get("devices") or None,
-        "enable-endpoint-routes": _on(_dig(values, "endpointRoutes.enabled")),
-        "install-no-conntrack-iptables-rules": _on(get("installNoConntrackIptablesRules")),
-        "enable-egress-gateway": _on(get("egressGateway.enabled")),
+        "enable-endpoint-routes": is_true(_dig(values, "endpointRoutes.enabled")),
+        "install-no-conntrack-iptables-rules": is_true(get("installNoConntrackIptablesRules")),
+        "enable-egress-gateway": is_true(get("egressGateway.enabled")),
         "cni-chaining-mode": chaining,
         "ipam": get("ipam.mode"),
         "cluster-name": get("cluster.name"),
         "underlay-protocol": get("underlayProtocol"),
     }
-    if _on(get("encryption.enabled")):
+    if is_true(get("encryption.enabled")):
         config[f"enable-{get('encryption.type')}"] = True
     extra = _dig(values, "extraConfig")
     config.update({str(key): value for key, value in extra.items()} if isinstance(extra, Mapping) else {})
@@ -313,32 +310,32 @@ class _Check:
         replacement = _dig(self.values, "kubeProxyReplacement")
         if replacement is not None and _text(replacement) not in ("true", "false"):
             self._template(f"kubeProxyReplacement: found {shown(replacement)}, wanted true or false", "true replaces kube-proxy")
-        masquerades = _on(self.get("ipv6.enabled")) and _on(self.get("enableIPv6Masquerade"))
+        masquerades = is_true(self.get("ipv6.enabled")) and is_true(self.get("enableIPv6Masquerade"))
         if native and masquerades and not self.get("ipv6NativeRoutingCIDR") and self._needs_cidr():
             self._template("ipv6NativeRoutingCIDR: missing with routingMode: native and IPv6", "set it to the cluster's IPv6 range for pods")
         if self.get("k8sServiceHost") and _dig(self.values, "k8sServiceHostRef.name"):
             self._template("k8sServiceHost and k8sServiceHostRef: found both, wanted one", "remove one of them")
-        if _on(self.get("bpf.tproxy")) and str(self.get("bpf.datapathMode")).startswith("netkit") and self.number >= (1, 19, 0):
+        if is_true(self.get("bpf.tproxy")) and str(self.get("bpf.datapathMode")).startswith("netkit") and self.number >= (1, 19, 0):
             self._template(f"bpf.tproxy: found true with bpf.datapathMode {self.get('bpf.datapathMode')}", "set bpf.tproxy to false")
-        envoy = [name for name in ("ingressController", "gatewayAPI", "envoyConfig") if _on(_dig(self.values, f"{name}.enabled"))]
+        envoy = [name for name in ("ingressController", "gatewayAPI", "envoyConfig") if is_true(_dig(self.values, f"{name}.enabled"))]
         if envoy and self.get("l7Proxy") is False:
             self._template(f"l7Proxy: found false with {', '.join(envoy)}", "set l7Proxy to true")
         if envoy and replacement is None:
             self._template(f"kubeProxyReplacement: missing with {', '.join(envoy)}", "set it to true")
-        if _on(_dig(self.values, "hubble.ui.enabled")) and not _on(_dig(self.values, "hubble.relay.enabled")):
+        if is_true(_dig(self.values, "hubble.ui.enabled")) and not is_true(_dig(self.values, "hubble.relay.enabled")):
             self._template("hubble.ui: found enabled without hubble.relay", "enable hubble.relay")
-        if _on(_dig(self.values, "hubble.relay.enabled")) and not _on(self.get("hubble.enabled")):
+        if is_true(_dig(self.values, "hubble.relay.enabled")) and not is_true(self.get("hubble.enabled")):
             self._template("hubble.relay: found enabled without hubble", "enable hubble")
         name, number = str(self.get("cluster.name")), self.get("cluster.id")
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", name):
             self._template(f"cluster.name: found {shown(name)}, wanted up to 32 lower-case letters, digits and '-', a letter or digit at both ends", "")
         elif name == "default" and number not in (0, "0", None):
             self._template(f"cluster.name: found default with cluster.id {number}, wanted a name of its own", "")
-        if _on(self.get("operator.setNodeTaints")) and self.get("operator.removeNodeTaints") is False:
+        if is_true(self.get("operator.setNodeTaints")) and self.get("operator.removeNodeTaints") is False:
             self._template("operator.setNodeTaints: found true without operator.removeNodeTaints", "set operator.removeNodeTaints to true")
-        if self.get("ipam.mode") == "eni" and not _on(_dig(self.values, "eni.enabled")) and self.number >= (1, 20, 0):
+        if self.get("ipam.mode") == "eni" and not is_true(_dig(self.values, "eni.enabled")) and self.number >= (1, 20, 0):
             self._template("ipam.mode: found eni without eni.enabled", "set eni.enabled to true")
-        if _on(_dig(self.values, "nativeRoutingCIDRFromClusterPool")):
+        if is_true(_dig(self.values, "nativeRoutingCIDRFromClusterPool")):
             ranges = _dig(self.values, "ipam.operator.clusterPoolIPv4PodCIDRList")
             if self.get("ipam.mode") != "cluster-pool" or (isinstance(ranges, list) and len(ranges) != 1):
                 self._template(
@@ -347,8 +344,8 @@ class _Check:
 
     def _needs_cidr(self) -> bool:
         return not (
-            _on(_dig(self.values, "ipMasqAgent.enabled")) or self.get("ipam.mode") in ("eni", "alibabacloud")
-            or _on(_dig(self.values, "nativeRoutingCIDRFromClusterPool"))
+            is_true(_dig(self.values, "ipMasqAgent.enabled")) or self.get("ipam.mode") in ("eni", "alibabacloud")
+            or is_true(_dig(self.values, "nativeRoutingCIDRFromClusterPool"))
         )
 
     # what the agent refuses
@@ -401,7 +398,7 @@ class _Check:
                 self.found.error(
                     "cilium.values_rke2_sets", f"{path}: found {shown(_dig(self.values, path))}, but RKE2 sets it itself, whatever stands here", "remove it",
                 )
-        if self.get("cni.chainingMode") in ("", "none") and not _on(self.get("kubeProxyReplacement")):
+        if self.get("cni.chainingMode") in ("", "none") and not is_true(self.get("kubeProxyReplacement")):
             self.found.error(
                 "cilium.values_host_ports",
                 "cni.chainingMode: found none without kubeProxyReplacement: nobody would serve the hostPorts of pods, such as those of RKE2's ingress",

@@ -10,8 +10,9 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Seq
 
 from ansible_collections.inferops.locality.plugins.module_utils import dra_claims
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
+from ansible_collections.inferops.locality.plugins.module_utils.node_labels import labels_of
 
-__all__ = ["LABEL", "Change", "Look", "checks", "decide", "in_use", "is_ours", "key_of", "labels", "pending", "wanted"]
+__all__ = ["LABEL", "Change", "Look", "checks", "decide", "in_use", "is_ours", "key_of", "pending", "wanted"]
 
 # Nodes with this label get DRANET: the pilot group.
 LABEL = "locality.inferops.io/dranet"
@@ -119,7 +120,7 @@ def checks(look: Look, dra: Mapping[str, Any], nodes: Sequence[str], cpu_policy:
         else:
             found.error("dra.no_such_node", f"the cluster has no node {name}", "set locality_node_name")
     found.extend(_foreign_templates(look, dra))
-    others = sorted(name for name, node in known.items() if LABEL in labels(node) and name not in nodes)
+    others = sorted(name for name, node in known.items() if LABEL in labels_of(node) and name not in nodes)
     if others:
         found.error(
             "dra.not_all_nodes",
@@ -153,14 +154,9 @@ def wanted(topologies: Iterable[Mapping[str, Any]], dra: Mapping[str, Any], api:
     return dra_claims.objects(made, dra, roots, dra["namespaces"], api), found.items
 
 
-def labels(item: Mapping[str, Any]) -> Mapping[str, str]:
-    """The labels of an object."""
-    return (item.get("metadata") or {}).get("labels") or {}
-
-
 def is_ours(item: Mapping[str, Any]) -> bool:
     """Whether this collection made an object."""
-    return all(labels(item).get(key) == value for key, value in dra_claims.MANAGED_BY.items())
+    return all(labels_of(item).get(key) == value for key, value in dra_claims.MANAGED_BY.items())
 
 
 def key_of(item: Mapping[str, Any]) -> Tuple[str, str, str]:
@@ -212,7 +208,7 @@ def decide(look: Look, objects: Sequence[Dict[str, Any]], nodes: Optional[Sequen
         elif not _same(old["spec"], item["spec"]):
             change.replace.append((old, item))
     for node in look.nodes:
-        has = labels(node).get(LABEL)
+        has = labels_of(node).get(LABEL)
         if nodes is None and has is not None:
             change.label[_name(node)] = None
         elif nodes is not None and _name(node) in nodes and has != "true":

@@ -32,9 +32,9 @@ class Change:
     kept: Tuple[str, ...] = ()
 
 
-def labels_of(node: Mapping[str, Any]) -> Dict[str, str]:
-    """All labels of a Node."""
-    return dict(node["metadata"].get("labels") or {})
+def labels_of(item: Mapping[str, Any]) -> Dict[str, str]:
+    """All labels of an object of the API, such as a Node."""
+    return dict((item.get("metadata") or {}).get("labels") or {})
 
 
 def taints_of(node: Mapping[str, Any]) -> List[str]:

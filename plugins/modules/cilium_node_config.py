@@ -120,6 +120,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.inferops.locality.plugins.module_utils import cilium_node, kube_client
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils.kube_client import Api, ApiError
+from ansible_collections.inferops.locality.plugins.module_utils.node_labels import labels_of
 
 OBJECTS = f"/apis/{cilium_node.API_VERSION}/namespaces/{cilium_node.NAMESPACE}/ciliumnodeconfigs"
 
@@ -157,7 +158,7 @@ class Known:
         )
         self.objects = _objects(api)
         others = api.items("/api/v1/nodes", {"labelSelector": cilium_node.LABEL})
-        self.labels_in_use = [cilium_node.labels_of(item)[cilium_node.LABEL] for item in others if cilium_node.name_of(item) != name]
+        self.labels_in_use = [labels_of(item)[cilium_node.LABEL] for item in others if cilium_node.name_of(item) != name]
 
     def configured(self) -> Dict[str, Dict[str, Any]]:
         """:raises SelectorError: of one of the objects."""
@@ -217,7 +218,7 @@ def _diff(name: str, known: Known, change: cilium_node.Change) -> Dict[str, Any]
     before: Dict[str, Any] = {}
     after: Dict[str, Any] = {}
     if change.relabel:
-        before[f"label {cilium_node.LABEL}"] = cilium_node.labels_of(known.node).get(cilium_node.LABEL)
+        before[f"label {cilium_node.LABEL}"] = labels_of(known.node).get(cilium_node.LABEL)
         after[f"label {cilium_node.LABEL}"] = change.label
     if change.write is not None:
         before[cilium_node.source_name(change.write)] = (change.replaces or {}).get("spec")

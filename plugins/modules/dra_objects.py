@@ -115,6 +115,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import dra_claim
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import policy as policy_m
 from ansible_collections.inferops.locality.plugins.module_utils.kube_client import Api, ApiError
+from ansible_collections.inferops.locality.plugins.module_utils.node_labels import labels_of
 
 GROUP = f"/apis/{dra_claims.GROUP}"
 PLURALS = {"DeviceClass": "deviceclasses", "ResourceClaimTemplate": "resourceclaimtemplates"}
@@ -181,7 +182,7 @@ def _write(api: Api, change: dra_cluster.Change, check_mode: bool) -> None:
 
 
 def _diff(look: dra_cluster.Look, change: dra_cluster.Change) -> Dict[str, Any]:
-    labels = {item["metadata"]["name"]: dra_cluster.labels(item).get(dra_cluster.LABEL) for item in look.nodes}
+    labels = {item["metadata"]["name"]: labels_of(item).get(dra_cluster.LABEL) for item in look.nodes}
     before = {f"label {dra_cluster.LABEL} of node {node}": labels[node] for node in change.label}
     after: Dict[str, Any] = {f"label {dra_cluster.LABEL} of node {node}": value for node, value in change.label.items()}
     for item in change.create:

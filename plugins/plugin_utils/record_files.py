@@ -9,8 +9,9 @@ import errno
 import json
 import os
 import re
-import tempfile
 from typing import Any, Callable, Mapping
+
+from ansible_collections.inferops.locality.plugins.plugin_utils import whole_file
 
 
 def folder(value: str, inventory_dir: str | None) -> str:
@@ -97,12 +98,8 @@ class Files:
 
     def _fill(self, path: str, value: Mapping[str, Any]) -> None:
         try:
-            handle, aside = tempfile.mkstemp(prefix=".record-", dir=os.path.dirname(path))
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(json.dumps(_keyed(value), indent=1, sort_keys=True, default=str) + "\n")
-            os.chmod(aside, 0o640)
             # Over the empty file that is ours.
-            os.replace(aside, path)
+            whole_file.write(path, (json.dumps(_keyed(value), indent=1, sort_keys=True, default=str) + "\n").encode("utf-8"), 0o640)
         except OSError as error:
             self.errors.append(f"the record {path} cannot be written: {error.strerror}")
 

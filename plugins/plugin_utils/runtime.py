@@ -14,11 +14,12 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import zipfile
 from pathlib import Path
 
 import yaml
+
+from ansible_collections.inferops.locality.plugins.plugin_utils import whole_file
 
 PACKAGE = ("ansible_collections", "inferops", "locality", "plugins", "module_utils")
 ENTRY = "runtime_main"
@@ -121,12 +122,5 @@ def write(folder: str | os.PathLike[str]) -> tuple[Path, str]:
             return path, number
     except OSError:
         pass
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".locality-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    whole_file.write(str(path), content)
     return path, number

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 import yaml
 
@@ -69,6 +69,17 @@ def write_inventory(folder: Path, roots: dict[str, Path], variables: dict[str, A
     file = folder / "hosts.yml"
     file.write_text(yaml.safe_dump({"all": {"children": {"chassis_test": {"hosts": hosts, "vars": variables}}}}), encoding="utf-8")
     return file
+
+
+def every_task(value: object) -> Iterator[dict[str, Any]]:
+    """All tasks, blocks and plays of what a file of YAML has, at any depth."""
+    if isinstance(value, list):
+        for item in value:
+            yield from every_task(item)
+    elif isinstance(value, dict):
+        yield value
+        for key in ("tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always"):
+            yield from every_task(value.get(key))
 
 
 def contents(root: Path) -> dict[str, str]:

@@ -12,12 +12,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Iterator
 
 import pytest
 import yaml
 
 from ansible_collections.inferops.locality.plugins.plugin_utils import maintenance
+from ansible_collections.inferops.locality.tests.unit import playing
 
 TOP = Path(__file__).resolve().parents[2]
 PLUGINS = TOP / "plugins"
@@ -286,37 +286,15 @@ def test_inventories_set_what_somebody_reads() -> None:
     assert {name for name in names if name.startswith("locality_")} - set(variable_rows()) == set()
 
 
-def _blocks(value: object) -> Iterator[dict[str, Any]]:
-    """Every block with a rescue, at any depth."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _blocks(item)
-    elif isinstance(value, dict):
-        if "rescue" in value:
-            yield value
-        for item in value.values():
-            yield from _blocks(item)
-
-
 def test_no_rescue_makes_the_condition_of_its_own_block_false_before_it_is_through() -> None:
     """The condition of a block is asked for each task of its rescue too: what comes after a change of it would be skipped."""
     wrong = []
     for path in [*(TOP / "playbooks").rglob("*.yml"), *(TOP / "roles").rglob("tasks/*.yml")]:
-        for block in _blocks(yaml.safe_load(path.read_text(encoding="utf-8"))):
+        for block in (task for task in playing.every_task(yaml.safe_load(path.read_text(encoding="utf-8"))) if "rescue" in task):
             read = set(re.findall(r"\w+", str(block.get("when", ""))))
             set_facts = [set(task.get("ansible.builtin.set_fact", {})) for task in block["rescue"]]
             wrong += [f"{path.relative_to(TOP)}: {name}" for names in set_facts[:-1] for name in names & read]
     assert wrong == []
-
-
-def _tasks(value: object) -> Iterator[dict[str, Any]]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _tasks(item)
-    elif isinstance(value, dict):
-        yield value
-        for key in ("tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always"):
-            yield from _tasks(value.get(key))
 
 
 def test_every_command_with_an_answer_says_whether_a_dry_run_runs_it() -> None:
@@ -325,7 +303,7 @@ def test_every_command_with_an_answer_says_whether_a_dry_run_runs_it() -> None:
     found = [
         (path.relative_to(TOP), task["name"], "check_mode" in task or "not ansible_check_mode" in str(task.get("when")))
         for folder in ("roles", "playbooks") for path in sorted((TOP / folder).rglob("*.yml")) if not {"meta", "defaults", "vars"} & set(path.parts)
-        for task in _tasks(yaml.safe_load(path.read_text(encoding="utf-8")))
+        for task in playing.every_task(yaml.safe_load(path.read_text(encoding="utf-8")))
         if commands & task.keys() and {"register", "until", "failed_when"} & task.keys()
     ]
     assert found and [task[:2] for task in found if not task[2]] == []

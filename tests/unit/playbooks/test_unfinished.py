@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -17,18 +17,11 @@ MARK = {"run": "anna@control/1", "since": "2026-11-30T02:15:00Z", "ours": True}
 ERROR = {"id": "platform.unsupported", "severity": "error", "message": "no such system", "hint": ""}
 
 
-def inner(tasks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for task in tasks:
-        yield task
-        for key in ("block", "rescue"):
-            yield from inner(task.get(key, []))
-
-
 def judged(folder: Path, playbook: str, names: list[str], *, errors: list[dict[str, str]], mark: Any, left: bool) -> str:
     """What the tasks of these names make of a running node; ``left``: RKE2 was stopped and is."""
     plays = yaml.safe_load((playing.TOP / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))
     part = next(part for part in plays if part["name"].startswith(("Observe every", "Read every")))
-    chosen = [next(task for task in inner(part["tasks"]) if task.get("name") == name) for name in names]
+    chosen = [next(task for task in playing.every_task(part["tasks"]) if task.get("name") == name) for name in names]
     runs = {"unit": not left, "kubelet": not left, "left": left}
     state = {"ours": [], "kubelet": {"runs": runs}, "platform": {}, "problems": [], "configured": {}}
     result = {"root": "/", "chassis": "", "plan": {}, "drift": {}, "drifting": [], "errors": errors, "findings": errors, "problems": []}
@@ -76,5 +69,5 @@ def test_a_node_that_a_run_left_is_brought_to_its_end_though_nothing_drifts(tmp_
 @pytest.mark.parametrize("playbook, asks", [("site", 1), ("rollback", 2)])
 def test_a_node_that_is_refused_already_is_asked_for_its_mark(playbook: str, asks: int) -> None:
     plays = yaml.safe_load((playing.TOP / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))
-    asked = [task for part in plays for task in inner(part.get("tasks", [])) if "'preflight'" in str(task.get("ansible.builtin.include_role"))]
+    asked = [task for task in playing.every_task(plays) if "'preflight'" in str(task.get("ansible.builtin.include_role"))]
     assert len(asked) == asks and "errors" not in " ".join(task["when"] for task in asked)
