@@ -25,11 +25,13 @@ GSO_LEGACY_MAX = 65536
 # Drivers whose NICs take more, as Cilium's documentation names them, and some whose do not. Hints for where the number could not be read.
 _BIG_DRIVERS = ("ice", "mlx4_core", "mlx5_core")
 _SMALL_DRIVERS = ("ena", "virtio_net")
-# Drivers with XDP in native mode (drivers/net, ndo_bpf); a hint, since some need a kernel, firmware or number of queues of their own.
-_XDP_DRIVERS = (
-    "bnxt_en", "ena", "gve", "hv_netvsc", "i40e", "ice", "igb", "igc", "ixgbe", "ixgbevf", "mana", "mlx4_core", "mlx5_core", "nfp", "octeontx2",
-    "qede", "sfc", "stmmac", "tg3", "virtio_net",
-)
+# Drivers with XDP in native mode and the mainline kernel from which on (Cilium's documentation, "XDP drivers"), by the names in /sys/bus/pci/drivers. A hint: a
+# distribution may have it earlier, and some want a firmware, an MTU or a number of queues.
+_XDP_DRIVERS = {
+    "atlantic": (5, 19), "bnxt_en": (4, 11), "ena": (5, 6), "funeth": (5, 18), "gve": (6, 4), "hv_netvsc": (5, 6), "i40e": (4, 13), "ice": (5, 5),
+    "igb": (5, 10), "igc": (5, 13), "ixgbe": (4, 12), "ixgbevf": (4, 17), "mana": (5, 17), "mlx4_core": (4, 8), "mlx5_core": (4, 9), "nfp": (4, 10),
+    "qede": (4, 10), "rvu_nicpf": (5, 16), "sfc": (5, 5), "stmmac": (5, 13), "thunder-nicvf": (4, 12), "virtio_net": (4, 10), "vmxnet3": (6, 6),
+}
 # The mainline kernel that a family needs, and what its interfaces show, also where a distribution took it over into an older one.
 _SMALLEST_KERNEL = {"ipv4": ((6, 3), "gso_ipv4_max_size"), "ipv6": ((5, 19), "tso_max_size")}
 _NETKIT = (6, 8)
@@ -342,11 +344,16 @@ class _Gates:
     def check_xdp(self) -> None:
         mode = self.wanted["cilium.xdp"]
         for name in self.devices:
-            others = sorted({driver for driver in self._drivers(name) if driver not in _XDP_DRIVERS})
-            if others:
+            drivers = sorted(set(self._drivers(name)))
+            others = [driver for driver in drivers if driver not in _XDP_DRIVERS]
+            early = [driver for driver in drivers if self.kernel and self.kernel < _XDP_DRIVERS.get(driver, ())]
+            if others or early:
+                unknown = f"has the driver {', '.join(others)}, which is not known to do XDP itself"
+                later = f"has a driver that does XDP itself from a newer kernel than {self.release} on: " + ", ".join(
+                    f"{driver} from {_shown(_XDP_DRIVERS[driver])}" for driver in early)
                 self.found.add(
                     findings_m.WARNING if mode == "native" else findings_m.NOTE, "cilium.xdp_driver",
-                    f"network.xdp: found {mode}, but {name} has the driver {', '.join(others)}, which is not known to do XDP itself: "
+                    f"network.xdp: found {mode}, but {name} {unknown if others else later}: "
                     + ("the agent does not start if it does not" if mode == "native" else "that device is passed over without a word if it does not"),
                     "use best-effort, or leave the device out of network.devices" if mode == "native" else "",
                 )

@@ -237,6 +237,17 @@ def test_xdp_and_bandwidth_manager(wanted: Dict[str, Any], config: Dict[str, str
     assert ids(wanted, node(eth0=entry), "1.20.2", config) == findings
 
 
+@pytest.mark.parametrize(("driver", "kernel", "said"), [
+    ("mlx5_core", "5.15.0", ""), ("gve", "6.4.0", ""),
+    ("gve", "6.1.0-30-amd64", "eth0 has a driver that does XDP itself from a newer kernel than 6.1.0-30-amd64 on: gve from 6.4:"),
+    ("tg3", "6.12.0", "has the driver tg3, which is not known to do XDP itself:"), ("tg3", "", "has the driver tg3"), ("gve", "", ""),
+])
+def test_a_driver_does_xdp_from_its_kernel_on(driver: str, kernel: str, said: str) -> None:
+    found = cilium_gates.check({"cilium.xdp": "native"}, node(kernel, eth0=(driver, 65536)), cilium_gates.settings({"version": "1.20.2", "config": GOOD}))
+    told = [item["message"] for item in found if item["id"] == "cilium.xdp_driver"]
+    assert len(told) == bool(said) and all(said in message for message in told)
+
+
 def test_bbr_needs_its_kernel() -> None:
     assert ids({"cilium.bandwidth_manager": {"enabled": True, "bbr": True}}, node("5.15.0")) == {"bbr_kernel": "error"}
 
