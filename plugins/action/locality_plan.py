@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
             result.update(failed=True, msg=f"{host}: cannot be planned: {error}")
             return result
         if recorded:
-            made["findings"] += record.missing(recorded, arguments["layers"]) + record.differences(made, recorded["plan"])
+            made["findings"] += record.missing(recorded, arguments["layers"], made) + record.differences(made, recorded["plan"])
         result.update(policy=arguments["policy"], chassis=arguments["chassis"])
         result["plan"] = made
         errors = findings.errors(made["findings"])

@@ -22,7 +22,7 @@ from ansible_collections.inferops.locality.plugins.module_utils import findings 
 
 __all__ = [
     "API_VERSIONS", "DRANET", "GPU_CLASSES", "GPU_DRIVER", "MANAGED_BY", "PCIE_ROOT", "ClaimError", "api_version", "attribute", "capacity", "check_claim",
-    "device_classes", "free_devices", "near_class", "objects", "shaped", "templates", "why_pending",
+    "device_classes", "free_devices", "near_class", "nic_roots", "objects", "shaped", "templates", "why_pending",
 ]
 
 GROUP = "resource.k8s.io"
@@ -84,6 +84,11 @@ def _nics(topology: Mapping[str, Any], uplinks: Sequence[str]) -> List[Mapping[s
         if device.get("kind") in ("nic", "rdma") and device.get("rdma") and not device.get("physfn")
         and not any(interface.get("name") in uplinks for interface in device.get("interfaces") or [])
     ]
+
+
+def nic_roots(topology: Mapping[str, Any], uplinks: Sequence[str]) -> Dict[str, Optional[str]]:
+    """The NICs that DRANET is to publish as RDMA devices: ``address → PCIe root``, null where the kernel does not tell it."""
+    return {str(device["address"]): device.get("pcie_root") for device in sorted(_nics(topology, uplinks), key=lambda device: str(device["address"]))}
 
 
 def capacity(topology: Mapping[str, Any], dra: Mapping[str, Any]) -> Dict[str, Any]:

@@ -12,7 +12,10 @@ from ansible_collections.inferops.locality.plugins.module_utils import dra_claim
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils.node_labels import labels_of
 
-__all__ = ["LABEL", "Change", "Look", "checks", "decide", "in_use", "is_ours", "key_of", "pending", "wanted"]
+__all__ = [
+    "LABEL", "OLDEST_MINOR", "Change", "Look", "checks", "decide", "in_use", "is_ours", "key_of", "leave", "minor_of", "pending", "plugin_gpus", "same",
+    "wanted",
+]
 
 # Nodes with this label get DRANET: the pilot group.
 LABEL = "locality.inferops.io/dranet"
@@ -38,9 +41,19 @@ def _name(item: Mapping[str, Any]) -> str:
     return str(item["metadata"]["name"])
 
 
-def _minor(version: str) -> Optional[int]:
+def minor_of(version: str) -> Optional[int]:
+    """The minor version of Kubernetes, of ``v1.36.2``; None for what is no version."""
     match = re.match(r"v?1\.([0-9]+)", version)
     return int(match.group(1)) if match else None
+
+
+def plugin_gpus(allocatable: Mapping[str, Any]) -> List[str]:
+    """Resources by which a device plugin gives out GPUs of a node, of its ``status.allocatable``."""
+    return sorted(resource for resource, count in allocatable.items() if _PLUGIN.fullmatch(resource) and str(count) != "0")
+
+
+def _others(look: Look, nodes: Sequence[str]) -> List[str]:
+    return sorted(_name(node) for node in look.nodes if LABEL in labels_of(node) and _name(node) not in nodes)
 
 
 def _drivers(look: Look, node: str) -> List[str]:
@@ -49,7 +62,7 @@ def _drivers(look: Look, node: str) -> List[str]:
 
 def _node_checks(node: Mapping[str, Any], look: Look, dra: Mapping[str, Any], cpu_policy: Optional[str], found: findings_m.Findings) -> None:
     name, info = _name(node), (node.get("status") or {}).get("nodeInfo") or {}
-    kubelet = _minor(str(info.get("kubeletVersion") or ""))
+    kubelet = minor_of(str(info.get("kubeletVersion") or ""))
     if kubelet is not None and kubelet < OLDEST_MINOR:
         found.error(
             "dra.kubernetes_too_old", f"node {name}: found kubelet {info['kubeletVersion']}, wanted 1.{OLDEST_MINOR} or newer",
@@ -63,11 +76,11 @@ def _node_checks(node: Mapping[str, Any], look: Look, dra: Mapping[str, Any], cp
         )
     drivers = _drivers(look, name)
     allocatable = (node.get("status") or {}).get("allocatable") or {}
-    plugin = [resource for resource, count in allocatable.items() if _PLUGIN.fullmatch(resource) and str(count) != "0"]
+    plugin = plugin_gpus(allocatable)
     if dra["gpus"] == "nvidia-dra" and plugin:
         found.error(
             "dra.device_plugin",
-            f"node {name}: dra.gpus is nvidia-dra, and a device plugin gives out {', '.join(sorted(plugin))} there: one GPU would be given to two pods",
+            f"node {name}: dra.gpus is nvidia-dra, and a device plugin gives out {', '.join(plugin)} there: one GPU would be given to two pods",
             "take the device plugin off the node, or set dra.gpus to device-plugin",
         )
     if dra["gpus"] == "device-plugin" and dra_claims.GPU_DRIVER in drivers:
@@ -103,8 +116,11 @@ def _foreign_templates(look: Look, dra: Mapping[str, Any]) -> List[Dict[str, str
     return found.items
 
 
-def checks(look: Look, dra: Mapping[str, Any], nodes: Sequence[str], cpu_policy: Optional[str]) -> List[Dict[str, str]]:
-    """What stands against DRANET on these nodes. ``cpu_policy``: of the policy, null not to look at it."""
+def checks(look: Look, dra: Mapping[str, Any], nodes: Sequence[str], cpu_policy: Optional[str], every: bool = True) -> List[Dict[str, str]]:
+    """What stands against DRANET on these nodes.
+
+    :param cpu_policy: of the policy, null not to look at it. :param every: these are all the nodes that are to have it.
+    """
     found = findings_m.Findings()
     if look.minor < OLDEST_MINOR or "v1" not in look.versions:
         found.error(
@@ -120,8 +136,8 @@ def checks(look: Look, dra: Mapping[str, Any], nodes: Sequence[str], cpu_policy:
         else:
             found.error("dra.no_such_node", f"the cluster has no node {name}", "set locality_node_name")
     found.extend(_foreign_templates(look, dra))
-    others = sorted(name for name, node in known.items() if LABEL in labels_of(node) and name not in nodes)
-    if others:
+    others = _others(look, nodes)
+    if every and others:
         found.error(
             "dra.not_all_nodes",
             f"nodes {', '.join(others)} have DRANET and are not in this run, which would judge the DeviceClasses and templates without them",
@@ -177,12 +193,13 @@ class Change(NamedTuple):
         return bool(self.create or self.replace or self.remove or self.label)
 
 
-def _same(there: Any, want: Any) -> bool:
-    """Whether what is there says what is wanted; what the API server filled in does not count."""
+def same(there: Any, want: Any) -> bool:
+    """Whether what is there says what is wanted. What an API server fills in are single values, and these do not count; parts of their own do."""
     if isinstance(want, Mapping):
-        return isinstance(there, Mapping) and all(_same(there.get(key), value) for key, value in want.items())
+        more = [key for key, value in there.items() if key not in want and isinstance(value, (Mapping, list)) and value] if isinstance(there, Mapping) else []
+        return isinstance(there, Mapping) and not more and all(same(there.get(key), value) for key, value in want.items())
     if isinstance(want, list):
-        return isinstance(there, list) and len(there) == len(want) and all(map(_same, there, want))
+        return isinstance(there, list) and len(there) == len(want) and all(map(same, there, want))
     return bool(there == want)
 
 
@@ -205,7 +222,7 @@ def decide(look: Look, objects: Sequence[Dict[str, Any]], nodes: Optional[Sequen
                 "dra.foreign_object", f"{kind} {namespace + '/' if namespace else ''}{name} is there and was made by somebody else",
                 "choose another nic_class or template in locality_policy.dra, or remove it",
             )
-        elif not _same(old["spec"], item["spec"]):
+        elif not same(old["spec"], item["spec"]):
             change.replace.append((old, item))
     for node in look.nodes:
         has = labels_of(node).get(LABEL)
@@ -216,19 +233,34 @@ def decide(look: Look, objects: Sequence[Dict[str, Any]], nodes: Optional[Sequen
     return change, found.items
 
 
-def in_use(look: Look, removed: Iterable[Mapping[str, Any]], driver: bool) -> List[str]:
+def leave(look: Look, nodes: Sequence[str]) -> Tuple[Change, List[str]]:
+    """What takes DRANET off nodes, and which nodes keep it: as long as one does, classes and templates stay.
+
+    :param nodes: none: all of the cluster.
+    """
+    keep = _others(look, nodes) if nodes else []
+    if not keep:
+        return decide(look, [], None)[0], []
+    return Change([], [], [], {_name(node): None for node in look.nodes if LABEL in labels_of(node) and _name(node) in nodes}), keep
+
+
+def in_use(look: Look, removed: Iterable[Mapping[str, Any]], driver: bool, nodes: Optional[Sequence[str]] = None) -> List[str]:
     """Claims that hold what is to be taken away, as ``namespace/claim (pod POD): device, ...``.
 
     :param removed: objects that go; a claim of one of these DeviceClasses counts, allocated or not.
-    :param driver: DRANET goes too, and with it all of its NICs.
+    :param driver: DRANET goes too, and with it all of its NICs. :param nodes: from these alone; null: from all.
     """
     classes = {_name(item) for item in removed if item["kind"] == "DeviceClass"}
+    places = {
+        str(item["spec"]["pool"]["name"]): str(item["spec"].get("nodeName") or "") for item in look.slices if item["spec"]["driver"] == dra_claims.DRANET
+    }
     told = []
     for claim in look.claims:
         status = claim.get("status") or {}
+        # A pool of which no slice is left has the name of its node.
         devices = [
             str(item["device"]) for item in ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
-            if item["driver"] == dra_claims.DRANET
+            if item["driver"] == dra_claims.DRANET and (nodes is None or places.get(str(item["pool"]), str(item["pool"])) in nodes)
         ]
         asked = {str((request.get("exactly") or request).get("deviceClassName")) for request in claim["spec"]["devices"].get("requests") or []}
         if (driver and devices) or asked & classes:

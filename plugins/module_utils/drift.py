@@ -13,6 +13,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequ
 
 from ansible_collections.inferops.locality.plugins.module_utils import cilium_status
 from ansible_collections.inferops.locality.plugins.module_utils import cpulist
+from ansible_collections.inferops.locality.plugins.module_utils import dra_knobs
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import irq
 from ansible_collections.inferops.locality.plugins.module_utils import knobs
@@ -123,6 +124,8 @@ def _equal(knob: str, wanted: Any, found: Any, side: str, ours: bool) -> Tuple[b
     if knob == "cilium.bpf_maps" and side == "running" and isinstance(wanted, Mapping) and isinstance(found, Mapping):
         wrong = cilium_status.differing_maps(wanted, found)
         return not wrong, ", ".join(wrong)
+    if knob.startswith("dra.") and isinstance(wanted, Mapping):
+        return dra_knobs.judge(knob, wanted, found)
     return wanted == found, ""
 
 
@@ -232,8 +235,8 @@ def compare(  # noqa: PLR0917
     :param plan: what :func:`plan.make_plan` returned.
     :param state: ``ansible_facts.locality_state`` of the node.
     :param cluster_state: what the API server knows of it, ``{"labels": {...}, "taints": ["key=value:Effect"]}``, and what is known of Cilium on it,
-        ``{"cilium": {"running": {knob: value}, "configured": {knob: {"value": ..., "source": ...}}}}``, ``running`` None if its agent gave no answer; None or
-        without ``cilium`` where nobody asked, and then the knobs that only these show have no entry.
+        ``{"cilium": {"running": {knob: value}, "configured": {knob: {"value": ..., "source": ...}}}}``, ``running`` None if its agent gave no answer; ``dra``
+        likewise of DRANET; None or without these where nobody asked, and then the knobs that only these show have no entry.
     :param adopt: take over keys of ours that stand in files of someone else: these findings become notes.
     :param kubelet_running: what the kubelet itself says of its knobs; taken instead of what its command line says, where the plan sets one.
     :param live: False below another root, where only the configured side is judged.

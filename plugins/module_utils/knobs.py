@@ -110,6 +110,11 @@ def _cilium(id: str, text: str, source: str) -> Knob:
     return Knob(id, "network", "managed", "drain", _BOTH, "cilium", (), text, source, lab=False, api=True)
 
 
+def _dra(id: str, text: str, source: str, sides: Tuple[str, ...] = ("configured",)) -> Knob:
+    # A pod of the driver that comes or goes disturbs nobody, as long as no claim holds a NIC.
+    return Knob(id, "dra", "managed", "live", sides, "dranet", (), text, source, lab=False, api=True)
+
+
 def _reported(id: str, layer: str, text: str, source: str, api: bool = False) -> Knob:
     return Knob(id, layer, "reported", "live", ("running",), "", (), text, source, api=api)
 
@@ -388,6 +393,38 @@ _ALL: Tuple[Knob, ...] = (
         "cilium.masquerade", "network",
         "Who masquerades: bpf, iptables or disabled. Never changed under pods.",
         "cilium-dbg status: masquerading", api=True,
+    ),
+    _dra(
+        "dra.dranet",
+        "DRANET on this node: configured by the label locality.inferops.io/dranet that its pods select, running where its pod is ready. The driver's chart is "
+        "of the cluster; with the last node it is taken off.",
+        "DRANET v1.4.0, deployments/helm/dranet/templates/daemonset.yaml", _BOTH,
+    ),
+    _dra(
+        "dra.device_class",
+        "The DeviceClasses of NICs leave out this node's uplinks, and that of NICs near a GPU has this node's roots; they are of the cluster.",
+        "resource.k8s.io/v1 DeviceClass",
+    ),
+    _dra(
+        "dra.claim_template",
+        "Claim templates that this node can serve, each with the namespaces where it is as planned; they are of the cluster.",
+        "resource.k8s.io/v1 ResourceClaimTemplate",
+    ),
+    _reported("dra.nri", "dra", "The socket of NRI, by which DRANET moves NICs, is there (dranet_nri_socket).", "containerd 2, docs/NRI.md", api=True),
+    _reported(
+        "dra.api", "dra",
+        "The version of resource.k8s.io that DRANET speaks: served by the API server, and the node's kubelet is new enough.",
+        "DRANET v1.4.0 speaks v1; Kubernetes 1.34", api=True,
+    ),
+    _reported(
+        "dra.gpu_driver", "dra",
+        "Who gives out the node's GPUs: device-plugin or nvidia-dra; with both, one GPU would be given to two pods.",
+        "status.allocatable of the Node, ResourceSlices of gpu.nvidia.com", api=True,
+    ),
+    _reported(
+        "dra.nics", "dra",
+        "DRANET publishes each RDMA NIC but the uplinks, with the PCIe root that sysfs has.",
+        "ResourceSlices of dra.net; sysfs", api=True,
     ),
 )
 

@@ -26,7 +26,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequ
 from ansible_collections.inferops.locality.plugins.module_utils import chassis as chassis_m
 from ansible_collections.inferops.locality.plugins.module_utils import cilium_gates, cilium_knobs, cilium_values, cpulist
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
-from ansible_collections.inferops.locality.plugins.module_utils import dra_claims, knobs
+from ansible_collections.inferops.locality.plugins.module_utils import dra_claims, dra_knobs, knobs
 from ansible_collections.inferops.locality.plugins.module_utils import pcie, pcie_knobs
 from ansible_collections.inferops.locality.plugins.module_utils import policy as policy_m
 from ansible_collections.inferops.locality.plugins.module_utils import quantity
@@ -1077,6 +1077,7 @@ def make_plan(
         pcie_knobs.wanted(machine.devices, machine.relations, _part(platform, "pcie_ports", dict, "platform"), checked["pcie"]["min_link_width"], off)
     )
     wanted.update(cilium_knobs.wanted(checked["network"], platform, found))
+    wanted.update(dra_knobs.wanted(topology, checked["dra"]))
     try:
         cluster = cilium_values.settings(cilium)
         if cilium is not None and cilium.get("values") is not None and cilium.get("version"):

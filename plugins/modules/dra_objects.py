@@ -20,12 +20,14 @@ options:
     description:
       - V(checked) changes nothing and fails where V(present) would.
       - V(present) brings the objects and the labels.
-      - V(absent) takes all of ours off, and fails with the list of claims as long as one asks for a DeviceClass of ours or holds a NIC of DRANET.
+      - V(absent) takes the label off O(nodes), and all of ours with the last of them, or all of it where no nodes are named. It fails with the list of claims
+        as long as one holds a NIC of DRANET there, or asks for a DeviceClass that would go.
+      - V(read) changes nothing and tells what the cluster has of the knobs of the layer C(dra) for one node.
     type: str
-    choices: [checked, present, absent]
+    choices: [checked, present, absent, read]
     default: present
   nodes:
-    description: Names of the Nodes that get DRANET.
+    description: Names of the Nodes that get DRANET, or give it back; with O(state=read) of one.
     type: list
     elements: str
     default: []
@@ -84,13 +86,29 @@ findings:
   elements: dict
 objects:
   description: The objects that are there afterwards, as C(kind namespace/name).
-  returned: success
+  returned: success, unless O(state=read)
   type: list
   elements: str
   sample: [DeviceClass dranet-rdma, ResourceClaimTemplate inference/gpu-nic]
+left:
+  description: Nodes that keep DRANET, and with it the objects.
+  returned: success, with O(state=absent)
+  type: list
+  elements: str
+  sample: [gpu-a02]
+running:
+  description: What runs on the node, by knob.
+  returned: success, with O(state=read)
+  type: dict
+  sample: {dra.dranet: true, dra.api: v1, dra.gpu_driver: nvidia-dra, dra.nics: {"0000:19:00.0": "pci0000:15"}}
+configured:
+  description: What is configured for the node, by knob, as C(value) and C(source).
+  returned: success, with O(state=read)
+  type: dict
+  sample: {dra.dranet: {value: true, source: label locality.inferops.io/dranet of Node gpu-a01}}
 pending:
   description: Claims for GPUs and NICs that nothing is allocated for, and for each node what of them is free there. The scheduler itself says less.
-  returned: success
+  returned: success, unless O(state=read)
   type: dict
   sample: {"inference/worker-accel-x2x4": ["gpu-a01: no PCIe root has both a free GPU and a free RDMA NIC; free GPUs: pci0000:97 (2); free NICs: none"]}
 in_use:
@@ -111,7 +129,7 @@ from urllib.parse import quote
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.inferops.locality.plugins.module_utils import dra_claims, dra_cluster, kube_client
+from ansible_collections.inferops.locality.plugins.module_utils import dra_claims, dra_cluster, dra_knobs, kube_client
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils import policy as policy_m
 from ansible_collections.inferops.locality.plugins.module_utils.kube_client import Api, ApiError
@@ -200,18 +218,42 @@ def _refuse(module: AnsibleModule, found: List[Dict[str, str]], **more: Any) -> 
         module.fail_json(msg=f"DRANET is not brought to these nodes:\n{findings_m.listed(errors)}", findings=found, **more)
 
 
+def _used(module: AnsibleModule, why: str, used: List[str]) -> None:
+    if used:
+        claims = "\n- ".join(used)
+        module.fail_json(msg=f"{why}, end their pods first:\n- {claims}", in_use=used)
+
+
+def _read(module: AnsibleModule, api: Api, look: dra_cluster.Look, dra: Mapping[str, Any], cpu_policy: str) -> Dict[str, Any]:
+    params = module.params
+    if len(params["nodes"]) != 1 or len(params["topologies"]) != 1:
+        module.fail_json(msg=f"state read is for one node with its topology, found {len(params['nodes'])} nodes and {len(params['topologies'])} topologies")
+    node, topology = params["nodes"][0], params["topologies"][0]
+    driver = dra_knobs.Driver(kube_client.pods_of(api, node), api.items("/apis/apps/v1/daemonsets"))
+    state = dra_knobs.node_state(look, driver, node, topology, dra)
+    found = findings_m.Findings()
+    if dra["dranet"]:
+        found.extend(dra_cluster.checks(look, dra, [node], cpu_policy, every=False))
+    elif state.configured["dra.dranet"]["value"]:
+        change, keep = dra_cluster.leave(look, [node])
+        used = dra_cluster.in_use(look, change.remove, driver=True, nodes=[node] if keep else None)
+        if used:
+            found.error("dra.in_use", f"DRANET is to be taken off, and claims are in use: {'; '.join(used)}", "end their pods first")
+    return {"changed": False, "running": state.running, "configured": state.configured, "findings": found.items}
+
+
 def _bring(module: AnsibleModule, api: Api) -> Dict[str, Any]:
     params = module.params
     policy, found = policy_m.check_policy(params["policy"])
     _refuse(module, found)
     dra = {**policy["dra"], "uplinks": sorted({*policy["dra"]["uplinks"], *params["uplinks"]})}
     look = _look(api)
+    if params["state"] == "read":
+        return _read(module, api, look, dra, policy["cpu_policy"])
+    keep: List[str] = []
     if params["state"] == "absent":
-        change, _found = dra_cluster.decide(look, [], None)
-        used = dra_cluster.in_use(look, change.remove, driver=True)
-        if used:
-            claims = "\n- ".join(used)
-            module.fail_json(msg=f"claims are in use, end their pods first:\n- {claims}", in_use=used)
+        change, keep = dra_cluster.leave(look, params["nodes"])
+        _used(module, "claims are in use", dra_cluster.in_use(look, change.remove, driver=True, nodes=params["nodes"] if keep else None))
         objects: List[Dict[str, Any]] = []
     else:
         found = dra_cluster.checks(look, dra, params["nodes"], policy["cpu_policy"])
@@ -220,15 +262,14 @@ def _bring(module: AnsibleModule, api: Api) -> Dict[str, Any]:
         change, foreign = dra_cluster.decide(look, objects, params["nodes"])
         found = found + more + foreign
         _refuse(module, found)
-        used = dra_cluster.in_use(look, change.remove, driver=False)
-        if used:
-            claims = "\n- ".join(used)
-            module.fail_json(msg=f"claims ask for a DeviceClass that would be removed, end their pods first:\n- {claims}", in_use=used)
+        _used(module, "claims ask for a DeviceClass that would be removed", dra_cluster.in_use(look, change.remove, driver=False))
     result: Dict[str, Any] = {
         "changed": False, "api": "v1", "findings": found, "objects": sorted(map(_told, objects)), "pending": dra_cluster.pending(look, dra),
     }
     if params["state"] == "checked":
         return result
+    if params["state"] == "absent":
+        result["left"] = keep
     if change.anything:
         _write(api, change, module.check_mode)
         result["changed"] = True
@@ -241,7 +282,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **kube_client.ARGUMENTS,
-            "state": {"type": "str", "choices": ["checked", "present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["checked", "present", "absent", "read"], "default": "present"},
             "nodes": {"type": "list", "elements": "str", "default": []},
             "topologies": {"type": "list", "elements": "dict", "default": []},
             "policy": {"type": "dict", "default": {}},

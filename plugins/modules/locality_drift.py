@@ -41,7 +41,8 @@ options:
       - What the API server knows of the node, C(labels) (a dictionary) and C(taints) (a list of texts such as C(key=value:NoSchedule)).
       - C(cilium) is what is known of Cilium on it, C(running) (knobs to values) and C(configured) (knobs to C(value) and C(source)).
         C(running) is C(null) where its agent gave no answer; then only the other is judged.
-      - Without it labels and taints are not judged, without C(cilium) no knob of the layer C(network).
+      - C(dra) is likewise what the cluster has of DRANET for it, as M(inferops.locality.dra_objects) with C(state=read) returns it.
+      - Without it labels and taints are not judged, without C(cilium) no knob of the layer C(network), without C(dra) none of C(dra).
     type: dict
   kubelet_running:
     description:

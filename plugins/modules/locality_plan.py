@@ -63,8 +63,8 @@ options:
     description: The layers that are to be brought to the plan. A O(record) of a run that did not bring each of them is an error finding.
     type: list
     elements: str
-    choices: [host, irq, kubelet, network]
-    default: [host, irq, kubelet, network]
+    choices: [host, irq, kubelet, network, dra]
+    default: [host, irq, kubelet, network, dra]
   fail:
     description: Whether error findings fail the task, all of them shown together.
     type: bool

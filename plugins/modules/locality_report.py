@@ -37,8 +37,8 @@ options:
     description: The layers that the run brought to their plan, for the record.
     type: list
     elements: str
-    choices: [host, irq, kubelet, network]
-    default: [host, irq, kubelet, network]
+    choices: [host, irq, kubelet, network, dra]
+    default: [host, irq, kubelet, network, dra]
   started:
     description: When the run began, for the record.
     type: str

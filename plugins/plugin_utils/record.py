@@ -13,6 +13,7 @@ import os
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
+from ansible_collections.inferops.locality.plugins.module_utils import knobs
 from ansible_collections.inferops.locality.plugins.plugin_utils import report
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
@@ -21,6 +22,8 @@ VERSION = 1
 REACHED = ("written", "in_sync")
 # Goes with the collection, whatever the policy says.
 _OF_THE_COLLECTION = ("runtime.version",)
+# Leaves a node as it is where the policy says nothing of it, so that a record from before there was such a layer is whole without it.
+_OPTIONAL = "dra"
 
 
 class RecordError(ValueError):
@@ -81,7 +84,9 @@ def differences(made: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[di
     """
     found = findings_m.Findings()
     now, then = _knobs(made), _knobs(recorded)
-    changed = [name for name in {**then, **now} if now.get(name) != then.get(name)]
+    # A record from before there was that layer has nothing of it.
+    new = {name for name in now if name in knobs.KNOBS and knobs.KNOBS[name].layer == _OPTIONAL} if not _has_layer(recorded, _OPTIONAL) else set()
+    changed = [name for name in {**then, **now} if now.get(name) != then.get(name) and name not in new]
     if made.get("version") != recorded.get("version"):
         found.error("record.version", f"the recorded plan is of version {recorded.get('version')}, this collection makes version {made.get('version')}",
                     "go back with the collection that made the record, or change the policy")
@@ -92,14 +97,18 @@ def differences(made: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[di
     return found.sorted()
 
 
-def missing(recorded: Mapping[str, Any], layers: Sequence[str]) -> list[dict[str, str]]:
+def _has_layer(made: Mapping[str, Any], layer: str) -> bool:
+    return any(name in knobs.KNOBS and knobs.KNOBS[name].layer == layer for name in made.get("knobs") or {})
+
+
+def missing(recorded: Mapping[str, Any], layers: Sequence[str], made: Mapping[str, Any]) -> list[dict[str, str]]:
     """A finding where the recorded run brought less to its plan than is to be brought now: of the rest the record says only what was planned.
 
-    :param recorded: the record. :param layers: those that this run brings.
+    :param recorded: the record. :param layers: those that this run brings. :param made: the plan of today, made from the recorded policy.
     """
     found = findings_m.Findings()
     has = [layer for layer in report.LAYERS if layer in recorded["layers"]]
-    more = [layer for layer in layers if layer not in has]
+    more = [layer for layer in layers if layer not in has and (layer != _OPTIONAL or _has_layer(made, layer))]
     if more:
         found.error("record.layers", f"the run of the record brought {', '.join(has) or 'no layer'} alone to the plan, wanted {', '.join(more)} too",
                     f"go back with --tags {','.join(has)}" if has else "take the record of another run")

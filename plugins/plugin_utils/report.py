@@ -17,7 +17,7 @@ from ansible_collections.inferops.locality.plugins.plugin_utils import record_fi
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 # Tags of the playbooks, one for each layer that has a role.
-LAYERS = ("host", "irq", "kubelet", "network")
+LAYERS = ("host", "irq", "kubelet", "network", "dra")
 
 # Knobs that the role of another layer than theirs brings.
 _BROUGHT_BY = {"runtime.version": "irq"}

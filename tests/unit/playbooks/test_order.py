@@ -73,5 +73,5 @@ def test_a_removal_takes_them_in_the_same_order(inventory: Path) -> None:
 @pytest.mark.parametrize("arguments", [("--tags", "host,kublet"), ("--skip-tags", "kublet")])
 def test_a_tag_that_names_no_layer_is_refused(inventory: Path, tmp_path: Path, arguments: tuple[str, str]) -> None:
     run = playing.play("site", *arguments, inventory=inventory)
-    assert run.rc != 0 and "site.tags: found kublet in --tags or --skip-tags, wanted layers: host, irq, kubelet, network" in run.out, run.out
+    assert run.rc != 0 and "site.tags: found kublet in --tags or --skip-tags, wanted layers: host, irq, kubelet, network, dra" in run.out, run.out
     assert not (tmp_path / "one" / knobs.FILE_KUBELET[1:]).exists() and not (tmp_path / "one" / knobs.FILE_SYSCTL[1:]).exists()

@@ -165,3 +165,11 @@ def test_claims_that_hold_a_nic_or_ask_for_a_class_are_listed() -> None:
     ]
     assert dra_cluster.in_use(known, [], driver=False) == []
     assert list(dra_cluster.pending(known, dra())) == ["x/waits-accel"]
+
+
+@pytest.mark.parametrize("more", [{"config": [{"requests": ["nic"]}]}, {"constraints": [{"matchAttribute": "dra.net/numaNode"}]}])
+def test_a_part_that_is_wanted_no_longer_is_a_change_and_what_a_server_fills_in_is_none(more: dict[str, Any]) -> None:
+    want = {"devices": {"requests": [{"name": "nic", "exactly": {"deviceClassName": "x"}}]}}
+    filled = {"devices": {"requests": [{"name": "nic", "exactly": {"deviceClassName": "x", "allocationMode": "ExactCount", "count": 1, "selectors": []}}]}}
+    assert dra_cluster.same(filled, want)
+    assert not dra_cluster.same({"devices": {**filled["devices"], **more}}, want)

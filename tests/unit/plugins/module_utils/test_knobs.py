@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.inferops.locality.plugins.module_utils import boot, knobs
 
-LAYERS = ("host", "irq", "pcie", "kubelet", "network")
+LAYERS = ("host", "irq", "pcie", "kubelet", "network", "dra")
 
 
 @pytest.mark.parametrize("knob", knobs.KNOBS.values(), ids=lambda knob: knob.id)

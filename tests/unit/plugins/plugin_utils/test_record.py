@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.inferops.locality.plugins.plugin_utils import record
+from ansible_collections.inferops.locality.plugins.plugin_utils import record, report
 
 PLAN = {"version": 1, "knobs": {"vm.swappiness": 10, "kubelet.reserved_memory": {0: {"memory": 1}}, "runtime.version": "0.1.0+aaa"}}
 RUN = {
@@ -79,10 +79,23 @@ def test_what_is_no_record_of_a_good_run_is_told(kept: Path, change: dict[str, A
 ])
 def test_what_the_run_did_not_bring_is_not_gone_back_to(kept: Path, has: list[str], asked: list[str], told: str | None) -> None:
     kept.write_text(json.dumps({**json.loads(kept.read_text(encoding="utf-8")), "layers": has}), encoding="utf-8")
-    found = record.missing(record.load(str(kept), "a"), asked)
+    found = record.missing(record.load(str(kept), "a"), asked, {})
     assert [(item["id"], item["severity"]) for item in found] == ([("record.layers", "error")] if told else [])
     hint = f"go back with --tags {','.join(has)}" if has else "take the record of another run"
     assert [told in item["message"] and item["hint"] == hint for item in found] == ([True] if told else [])
+
+
+def test_a_record_from_before_there_was_the_layer_dra_is_whole_unless_its_policy_had_it(kept: Path) -> None:
+    kept.write_text(json.dumps({**json.loads(kept.read_text(encoding="utf-8")), "layers": ["host", "irq", "kubelet", "network"]}), encoding="utf-8")
+    recorded = record.load(str(kept), "a")
+    then = dict(recorded["plan"])
+    now = {**then, "knobs": {**then.get("knobs", {}), "dra.dranet": True}}
+    assert record.missing(recorded, report.LAYERS, then) == [] and record.differences(then, then) == []
+    assert [item["id"] for item in record.missing(recorded, report.LAYERS, now)] == ["record.layers"]
+    # As it says to go back: without that layer.
+    assert record.missing(recorded, recorded["layers"], now) == [] and record.differences(now, then) == []
+    # A record that has the layer is held to it.
+    assert [item["id"] for item in record.differences(then, now)] == ["record.differs"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00"])

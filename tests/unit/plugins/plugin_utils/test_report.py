@@ -23,10 +23,10 @@ def entry(knob: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("run", "skip", "layers"),
     [
-        (["all"], [], ["host", "irq", "kubelet", "network"]),
+        (["all"], [], ["host", "irq", "kubelet", "network", "dra"]),
         (["host"], [], ["host"]),
         (["kubelet", "host"], [], ["host", "kubelet"]),
-        (["all"], ["irq"], ["host", "kubelet", "network"]),
+        (["all"], ["irq"], ["host", "kubelet", "network", "dra"]),
         (["something"], [], []),
     ],
 )
