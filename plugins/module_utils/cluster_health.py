@@ -26,16 +26,17 @@ class AnswerError(ValueError):
     """An answer of Prometheus or Alertmanager that does not say what was asked."""
 
 
-def nodes(found: Findings, all_nodes: Sequence[Mapping[str, Any]], node: str, *, max_not_ready: int, max_unavailable: int) -> None:
+def nodes(found: Findings, all_nodes: Sequence[Mapping[str, Any]], node: Optional[str], *, max_not_ready: int, max_unavailable: int) -> None:
     """Judge the other nodes: those that are not ready, and those whose turn was begun and not ended.
 
-    The node itself does not count: to mend it is what the turn is for.
+    The node itself does not count: to mend it is what the turn is for. Without a node all count, and no turn may be begun.
     """
+    other, most, beside = ("other nodes", max_unavailable - 1, f"at most {max_unavailable - 1} beside this node's") if node else ("nodes", 0, "none")
     others = [each for each in all_nodes if each["metadata"]["name"] != node]
     silent = [each["metadata"]["name"] for each in others if not node_turn.is_ready(each)]
     if len(silent) > max_not_ready:
         found.error(
-            "health.nodes_not_ready", f"{len(silent)} other nodes are not ready: {', '.join(sorted(silent))}; wanted at most {max_not_ready}",
+            "health.nodes_not_ready", f"{len(silent)} {other} are not ready: {', '.join(sorted(silent))}; wanted at most {max_not_ready}",
             "bring them back, or raise max_not_ready",
         )
     begun = []
@@ -47,9 +48,9 @@ def nodes(found: Findings, all_nodes: Sequence[Mapping[str, Any]], node: str, *,
             continue
         if mark is not None:
             begun.append(f"{each['metadata']['name']} (by {mark.run} since {mark.since})")
-    if len(begun) >= max_unavailable:
+    if len(begun) > most:
         found.error(
-            "health.turn_not_ended", f"the turn of {', '.join(sorted(begun))} was begun and not ended; wanted at most {max_unavailable - 1} beside this node's",
+            "health.turn_not_ended", f"the turn of {', '.join(sorted(begun))} was begun and not ended; wanted {beside}",
             "run again for that node, which goes on with it",
         )
 

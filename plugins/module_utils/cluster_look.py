@@ -20,11 +20,14 @@ from ansible_collections.inferops.locality.plugins.module_utils.sysroot import S
 _HINT = "the gate stays closed while this cannot be told; mend it, or take prometheus out of locality_maintenance"
 
 
-def nodes_and_pods(found: Findings, api: Api, node: str, *, max_not_ready: int, max_unavailable: int, selectors: Sequence[str]) -> None:
-    """What the API server knows. :raises ApiError: refused or not reached."""
-    # A name that is none is found here, and not when the node is to be cordoned.
-    kube_client.get_node(api, node)
+def nodes_and_pods(found: Findings, api: Api, node: Optional[str], *, max_not_ready: int, max_unavailable: int, selectors: Sequence[str]) -> None:
+    """What the API server knows. :param node: None if no node is to be taken out. :raises ApiError: refused or not reached."""
+    if node is not None:
+        # A name that is none is found here, and not when the node is to be cordoned.
+        kube_client.get_node(api, node)
     cluster_health.nodes(found, api.items("/api/v1/nodes"), node, max_not_ready=max_not_ready, max_unavailable=max_unavailable)
+    if node is None:
+        return
     cluster_health.maintenances(found, _maintenances(api), node)
     for selector in selectors:
         cluster_health.blocking_pods(found, kube_client.pods_of(api, node, selector), selector)

@@ -19,9 +19,8 @@ description:
     server and Prometheus may be reachable from the control host only.
 options:
   node:
-    description: Name of the Node that is to be taken out.
+    description: Name of the Node that is to be taken out. Without it the whole cluster is to be touched and no node taken out, so that all nodes count.
     type: str
-    required: true
   max_not_ready:
     description: How many other nodes may be not ready.
     type: int
@@ -113,7 +112,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **kube_client.ARGUMENTS,
-            "node": {"type": "str", "required": True},
+            "node": {"type": "str"},
             "max_not_ready": {"type": "int", "default": 0},
             "max_unavailable": {"type": "int", "default": 1},
             "blocking_pods": {"type": "list", "elements": "str", "default": []},
@@ -140,7 +139,8 @@ def main() -> None:
     reasons = found.sorted()
     result = {"changed": False, "healthy": not reasons, "reasons": reasons}
     if reasons and params["fail"]:
-        module.fail_json(msg=f"node {params['node']} may not be taken out of the cluster now:\n{findings.listed(reasons)}", **result)
+        what = f"node {params['node']} may not be taken out of the cluster" if params["node"] else "the cluster may not be touched"
+        module.fail_json(msg=f"{what} now:\n{findings.listed(reasons)}", **result)
     module.exit_json(**result)
 
 

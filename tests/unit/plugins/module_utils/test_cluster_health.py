@@ -46,6 +46,17 @@ def test_other_nodes(nodes: list[dict[str, Any]], limits: dict[str, int], told: 
     assert [text in item["message"] for item, text in zip(found.items, told)] == [True] * len(told)
 
 
+def test_where_no_node_is_taken_out_all_count_and_no_turn_may_be_begun() -> None:
+    found = Findings()
+    cluster_health.nodes(found, [node("a", "False"), node("b", mark=MARK)], None, max_not_ready=0, max_unavailable=2)
+    assert [item["message"].partition(";")[0] for item in found.items] == [
+        "1 nodes are not ready: a", "the turn of b (by anna@control/1 since 2026-11-30T02:00:00Z) was begun and not ended",
+    ]
+    well = Findings()
+    cluster_health.nodes(well, [node("a"), node("b")], None, max_not_ready=0, max_unavailable=1)
+    assert well.items == []
+
+
 def test_maintenance_of_another_tool_is_told_by_name_tool_and_age() -> None:
     found = Findings()
     cluster_health.maintenances(found, [
