@@ -219,6 +219,42 @@ def test_a_chart_renders_what_is_foretold(tmp_path: Path) -> None:
         assert set(cilium_values.PER_NODE) - {"devices"} <= set(config)
 
 
+_RENDERED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: cilium-config}
+data:
+  routing-mode: {{ .Values.routingMode | default "tunnel" | quote }}
+  datapath-mode: {{ .Values.bpf.datapathMode | quote }}
+  enable-ipv4-big-tcp: {{ .Values.enableIPv4BIGTCP | quote }}
+  enable-ipv6-big-tcp: {{ .Values.enableIPv6BIGTCP | quote }}
+  bpf-lb-acceleration: {{ .Values.loadBalancer.acceleration | quote }}
+"""
+
+
+@pytest.mark.skipif(HELM is None, reason="there is no helm")
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "archive"])
+def test_the_comparison_with_a_real_chart_by_one_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+    """That it reads a chart's folder and archive, and fails where the chart renders something else than was foretold."""
+    chart = tmp_path / "cilium"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: cilium\nversion: 1.19.6\n", encoding="utf-8")
+    defaults = {"bpf": {"datapathMode": "veth"}, "enableIPv4BIGTCP": False, "enableIPv6BIGTCP": False, "loadBalancer": {"acceleration": "disabled"}}
+    (chart / "values.yaml").write_text(yaml.safe_dump(defaults), encoding="utf-8")
+
+    def name(text: str) -> None:
+        (chart / "templates/config.yaml").write_text(text, encoding="utf-8")
+        if packed:
+            subprocess.run([str(HELM), "package", str(chart), "--destination", str(tmp_path)], check=True, capture_output=True)
+        monkeypatch.setenv("LOCALITY_CILIUM_CHART", str(tmp_path / "cilium-1.19.6.tgz" if packed else chart))
+
+    name(_RENDERED)
+    test_a_chart_renders_what_is_foretold(tmp_path)
+    name(_RENDERED.replace("{{ .Values.routingMode | default", "{{ .Values.routing | default"))
+    with pytest.raises(AssertionError):
+        test_a_chart_renders_what_is_foretold(tmp_path)
+
+
 # -- wrong keys, types and words
 
 
