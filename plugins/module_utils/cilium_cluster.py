@@ -16,14 +16,22 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ansible_collections.inferops.locality.plugins.module_utils import cilium_gates, cilium_values
+from ansible_collections.inferops.locality.plugins.module_utils import cilium_gates, cilium_node, cilium_values
 from ansible_collections.inferops.locality.plugins.module_utils import findings as findings_m
 from ansible_collections.inferops.locality.plugins.module_utils.cilium_node import name_of
+from ansible_collections.inferops.locality.plugins.module_utils.policy import MAP_RATIO
 
 NAMESPACE = "kube-system"
 NAME = "rke2-cilium"
-# What this collection found before it wrote, and a hash of what it wrote: so that it can be taken back, and nobody's change is lost.
+# What this collection found before it wrote, a hash of what it wrote, and what of it the cluster was made with: so that it can be taken back, nobody's change
+# is lost, and pods keep the network that they were made on. An annotation of the HelmChartConfig; for a release of helm, which has no such place, a Secret,
+# since values may have passwords.
 NOTE = "locality.inferops.io/cilium-values"
+NOTE_SECRET = "inferops-locality-cilium"
+# What RKE2 writes to objects that it makes from files of its manifests (rancher/wrangler, apply): the file's name without its ending.
+_FROM_FILE = "objectset.rio.cattle.io/owner-name"
+# Knobs that are the cluster's, and may change under pods.
+_CLUSTER_KNOBS: Tuple[str, ...] = tuple(knob for knob in cilium_node.KEYS if knob not in cilium_node.NODE_KEYS)
 # HelmCharts of RKE2 that are a CNI (multus stands beside one).
 _BUNDLED_CNI: Tuple[str, ...] = ("rke2-cilium", "rke2-canal", "rke2-calico", "rke2-flannel")
 _RKE2_CIDR = "10.42.0.0/16"
@@ -37,7 +45,8 @@ class Found:
 
     :ivar bundled: the HelmCharts of RKE2 that are a CNI. :ivar release: name of the helm release that Cilium's DaemonSet is of, empty if there is no Cilium.
     :ivar version: of Cilium, empty if it is not known. :ivar pods: how many run on the pod network. :ivar kube_proxies: how many run.
-    :ivar values: the operator's own values of the bundled chart. :ivar helm_config: the HelmChartConfig, if there is one.
+    :ivar values: the operator's own values of the bundled chart. :ivar helm_config: the HelmChartConfig, if there is one. :ivar noted: what this collection
+        noted when it gave the chart values, as :func:`note` returns it.
     """
 
     bundled: List[str] = field(default_factory=list)
@@ -53,6 +62,12 @@ class Found:
     kube_proxies: int = 0
     values: Dict[str, Any] = field(default_factory=dict)
     helm_config: Optional[Mapping[str, Any]] = None
+    noted: Optional[Mapping[str, Any]] = None
+
+    @property
+    def profile(self) -> Dict[str, Any]:
+        """Values of ours that the cluster was made with; none if its network is not of ours."""
+        return dict((self.noted or {}).get("profile") or {})
 
     @property
     def live(self) -> bool:
@@ -135,20 +150,29 @@ def found(objects: Mapping[str, Any], load: Load) -> Found:
         ),
         values=own_values(config, load),
         helm_config=config,
+        noted=note(config),
     )
 
 
 def note(config: Optional[Mapping[str, Any]]) -> Optional[Dict[str, Any]]:
-    """What this collection noted in a HelmChartConfig: ``{before: spec or None, written: hash}``; None where it did not write it."""
+    """What this collection noted in a HelmChartConfig; None where it did not write it.
+
+    ``{before, written, profile}``: the spec that stood there or None, a hash of the one that was written, the values that the cluster was made with.
+    """
+    return read_note(_annotations(config or {}).get(NOTE))
+
+
+def read_note(text: Optional[str]) -> Optional[Dict[str, Any]]:
+    """The same from its text. For a release of helm ``before`` are values, None where there was none, and ``since`` is a hash of those that were replaced."""
     try:
-        noted = json.loads(_annotations(config or {}).get(NOTE) or "null")
+        noted = json.loads(text or "null")
     except ValueError:
         return None
     return noted if isinstance(noted, dict) and {"before", "written"} <= set(noted) else None
 
 
 def digest(spec: Mapping[str, Any]) -> str:
-    """A hash of what a HelmChartConfig says."""
+    """A hash of what a HelmChartConfig says, or of the values of a release."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -178,7 +202,10 @@ def config_spec(config: Optional[Mapping[str, Any]], text: str) -> Dict[str, Any
 
 @dataclass(frozen=True)
 class Decision:
-    """What a chart is to be given, and what stands against it. :ivar mode: whose chart. :ivar helm: helm may be asked for its release, and given values."""
+    """What a chart is to be given, and what stands against it.
+
+    :ivar mode: whose chart. :ivar helm: helm may be asked for its release, and given values. :ivar profile: the part of the values that a cluster is made with.
+    """
 
     mode: str
     helm: bool
@@ -186,6 +213,7 @@ class Decision:
     live: bool
     values: Dict[str, Any]
     findings: List[Dict[str, str]]
+    profile: Dict[str, Any] = field(default_factory=dict)
 
 
 def decide(  # noqa: PLR0917
@@ -207,11 +235,13 @@ def decide(  # noqa: PLR0917
         found.error("cilium.no_version", f"the version of Cilium's chart is not known (found {text or 'none'})", "say it: cilium_version")
     if chosen == "helm" and cluster.there and current is None:
         found.error("cilium.no_current_values", "the values of the helm release are not known, so what would change cannot be told", "give them as current")
-    base = cluster.values if chosen == "bundled" else dict(current or {})
+    base = cluster.values if chosen == "bundled" else _before(cluster, current)
+    profile = cluster.profile
     if cluster.live:
-        own = cilium_values.merge(cilium_values.cluster_values(network), {"updateStrategy": {"type": "OnDelete"}})
+        own = cilium_values.merge(profile, cilium_values.cluster_values(network), {"updateStrategy": {"type": "OnDelete"}})
     else:
         own, lacking = cilium_values.profile(network, chosen, cluster.cidrs, cluster.nodes, api)
+        profile = cilium_values.without_cluster_values(own)
         found.extend(lacking)
         _ranges_fit(cluster, found)
     made = cilium_values.merge(base, own, values)
@@ -224,26 +254,84 @@ def decide(  # noqa: PLR0917
             "cilium.kube_proxy_runs", f"kubeProxyReplacement: found true, and {cluster.kube_proxies} kube-proxy pods run beside it",
             "disable-kube-proxy: true in RKE2's configuration of servers and agents",
         )
-    if chosen == "bundled":
-        found.extend(_changed(cluster))
-    return Decision(chosen, chosen == "helm" and not other, text, cluster.live, made, found.sorted())
+    file = _annotations(cluster.helm_config or {}).get(_FROM_FILE)
+    if chosen == "bundled" and file:
+        found.warning(
+            "cilium.config_from_file",
+            f"HelmChartConfig {NAME} comes from a file in server/manifests of a server (Addon {file}): RKE2 applies it again at each start of a server, and "
+            "takes back what is changed here",
+            "take the file away, the object stays; docs/network.md",
+        )
+    found.extend(_changed(cluster, chosen, current))
+    return Decision(chosen, chosen == "helm" and not other, text, cluster.live, made, found.sorted(), profile)
 
 
-def _changed(cluster: Found) -> List[Dict[str, str]]:
+def _before(cluster: Found, current: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """Values of a release of helm before this collection gave it its own."""
+    return dict(current or {} if cluster.noted is None or current is None else cluster.noted["before"] or {})
+
+
+def _changed(cluster: Found, mode: str, current: Optional[Mapping[str, Any]]) -> List[Dict[str, str]]:
     found = findings_m.Findings()
-    noted = note(cluster.helm_config)
-    if noted and noted["written"] != digest(_spec(cluster.helm_config or {})):
+    noted = cluster.noted
+    if noted and mode == "bundled" and noted["written"] != digest(_spec(cluster.helm_config or {})):
         found.error(
             "cilium.config_changed", f"HelmChartConfig {NAME}: somebody has changed it since it was written, and that would be lost",
-            "take the change into cilium_values of the inventory, or take it back",
+            f"take the change into values of locality_cilium, or take it back; without its annotation {NOTE} it is yours again, as it stands",
+        )
+    # A run that ended between its note and helm has left the values as they were.
+    if noted and mode == "helm" and current is not None and digest(current) not in (noted["written"], noted.get("since")):
+        found.error(
+            "cilium.config_changed", "the values of the helm release: somebody has changed them since they were written, and that would be lost",
+            "take the change into values of locality_cilium, or take it back; "
+            f"without the Secret {NAMESPACE}/{NOTE_SECRET} they are yours again, as they stand",
         )
     return found.items
 
 
-def against_removal(cluster: Found) -> List[Dict[str, str]]:
-    """What forbids to put back what stood in the HelmChartConfig before: that somebody changed it, and that pods would lose their network."""
-    live = cilium_values.live_differences(cluster.config, cluster.values, "bundled") if cluster.live else []
-    return _changed(cluster) + live
+@dataclass(frozen=True)
+class Removal:
+    """What a chart is to be given when ours is taken back. :ivar values: all of them. :ivar whole: nothing of ours is left in them."""
+
+    values: Dict[str, Any]
+    whole: bool
+    findings: List[Dict[str, str]]
+
+
+def removal(cluster: Found, mode: str, current: Optional[Mapping[str, Any]] = None) -> Removal:
+    """Values without ours. Under pods those stay that the cluster was made with, and what would change all the same is refused."""
+    found = findings_m.Findings()
+    before = cluster.values if mode == "bundled" else _before(cluster, current)
+    whole = not (cluster.live and cluster.profile)
+    values = before if whole else cilium_values.merge(before, cluster.profile)
+    found.extend(_changed(cluster, mode, current))
+    if mode == "helm" and cluster.there and current is None:
+        found.error("cilium.no_current_values", "the values of the helm release are not known, so what would change cannot be told", "give them as current")
+    if cluster.live:
+        found.extend(cilium_values.live_differences(cluster.config, values, mode))
+    if not whole:
+        found.warning(
+            "cilium.profile_stays",
+            f"values that this cluster was made with stay ({', '.join(cluster.profile)}): they are not changed under pods",
+            "they go with the cluster",
+        )
+    return Removal(values, whole, found.sorted())
+
+
+def pending(config: Mapping[str, str], values: Mapping[str, Any], mode: str) -> List[str]:
+    """Knobs of the cluster that ``cilium-config`` does not have yet as values say: the chart is rendered some time after it was given them.
+
+    :param config: data of the ConfigMap; empty where there is no Cilium, and then nothing is waited for.
+    """
+    if not config:
+        return []
+
+    def knobs(data: Mapping[str, str]) -> Dict[str, Any]:
+        full = {"bpf-map-dynamic-size-ratio": str(MAP_RATIO), **data}
+        return {knob: item["value"] for knob, item in cilium_node.configured({key: (str(value), "") for key, value in full.items()}).items()}
+
+    now, then = knobs(config), knobs(cilium_values.config_of(values, mode))
+    return [knob for knob in _CLUSTER_KNOBS if now[knob] != then[knob]]
 
 
 def _whose(cluster: Found, mode: str, found: findings_m.Findings) -> None:
@@ -293,4 +381,7 @@ def _inside(part: Any, whole: Any) -> bool:
     return bool(part.version == whole.version and part.subnet_of(whole))
 
 
-__all__ = ("NAME", "NAMESPACE", "NOTE", "Decision", "Found", "against_removal", "config_spec", "decide", "digest", "found", "note", "own_values")
+__all__ = (
+    "NAME", "NAMESPACE", "NOTE", "NOTE_SECRET", "Decision", "Found", "Removal", "config_spec", "decide", "digest", "found", "note", "own_values", "pending",
+    "read_note", "removal",
+)

@@ -497,6 +497,21 @@ def cluster_values(network: Mapping[str, Any]) -> Dict[str, Any]:
     return result
 
 
+# The keys that these are of.
+_CLUSTER_KEYS: Tuple[str, ...] = ("bpf.distributedLRU", "bpf.mapDynamicSizeRatio", "bpfClockProbe", "bandwidthManager")
+
+
+def without_cluster_values(values: Mapping[str, Any]) -> Dict[str, Any]:
+    """Values without those of :func:`cluster_values`: what a cluster was made with, and what is not changed under its pods."""
+    result = copy.deepcopy(dict(values))
+    for path in _CLUSTER_KEYS:
+        place, _dot, name = path.rpartition(".")
+        below = _dig(result, place) if place else result
+        if isinstance(below, dict):
+            below.pop(name, None)
+    return result
+
+
 def node_values(network: Mapping[str, Any]) -> Dict[str, Any]:
     """Values of what nodes may have each for itself, as the default of all: datapath mode, BIG TCP, devices, XDP.
 
@@ -597,5 +612,5 @@ def live_differences(now: Mapping[str, str], values: Mapping[str, Any], mode: st
 
 __all__ = (
     "CHARTS", "MODES", "PER_NODE", "VERIFIED", "ValuesError", "check_values", "cluster_values", "config_of", "live_differences", "merge", "node_values",
-    "profile", "settings",
+    "profile", "settings", "without_cluster_values",
 )

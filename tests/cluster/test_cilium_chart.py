@@ -13,6 +13,9 @@ import json
 import os
 import re
 import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional
 
@@ -25,6 +28,7 @@ from test_cilium_values import CHARTS, CONFIG, CONFIGS, RIGHTS, chart
 from turns import TOP, Cluster, turn_cluster, until
 
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/cilium-config"
+NOTE = "/api/v1/namespaces/kube-system/secrets/inferops-locality-cilium"
 POLICY: Dict[str, Any] = {"network": {"routing": "direct", "clock_probe": True}}
 TEMPLATE = """\
 apiVersion: v1
@@ -98,19 +102,36 @@ def test_rkes_own_chart(cluster: Cluster, tmp_path: Path) -> None:
         cluster.api.delete(f"{CHARTS}/rke2-cilium")
 
 
-def test_a_chart_by_a_real_helm(cluster: Cluster, collections: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "cilium"
-    (folder / "templates").mkdir(parents=True)
-    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: cilium\nversion: 1.19.6\nappVersion: 1.19.6\n", encoding="utf-8")
-    (folder / "values.yaml").write_text("bpf: {}\nipam: {mode: cluster-pool}\nupdateStrategy: {type: RollingUpdate}\n", encoding="utf-8")
-    (folder / "templates/all.yaml").write_text(TEMPLATE, encoding="utf-8")
-    helm = str(binaries.programs(("helm",))["helm"])
+def small_chart(folder: Path) -> Path:
+    """A chart of ours that is called cilium."""
+    chart_folder = folder / "cilium"
+    (chart_folder / "templates").mkdir(parents=True)
+    (chart_folder / "Chart.yaml").write_text("apiVersion: v2\nname: cilium\nversion: 1.19.6\nappVersion: 1.19.6\n", encoding="utf-8")
+    (chart_folder / "values.yaml").write_text("bpf: {}\nipam: {mode: cluster-pool}\nupdateStrategy: {type: RollingUpdate}\n", encoding="utf-8")
+    (chart_folder / "templates/all.yaml").write_text(TEMPLATE, encoding="utf-8")
+    return chart_folder
+
+
+@pytest.fixture
+def helm(cluster: Cluster) -> Iterator[str]:
+    """The program; its release and our note are gone afterwards."""
+    program = str(binaries.programs(("helm",))["helm"])
+    yield program
+    subprocess.run([program, "--kubeconfig", str(cluster.admin), "-n", "kube-system", "uninstall", "cilium", "--ignore-not-found"], check=True)
+    if cluster.exists(NOTE):
+        cluster.api.delete(NOTE)
+
+
+def test_a_chart_by_a_real_helm(cluster: Cluster, collections: Path, tmp_path: Path, helm: str) -> None:
     # helm writes Secrets and whatever the chart has: the operator's own rights.
     mine = cluster.admin
-    own = {"locality_cilium": {"version": "1.19.6", "mode": "helm"}, "cilium_chart": str(folder), "cilium_helm": helm, "collections": collections}
+    own = {
+        "locality_cilium": {"version": "1.19.6", "mode": "helm"}, "cilium_chart": str(small_chart(tmp_path)), "cilium_helm": helm, "collections": collections,
+    }
     play(tmp_path, mine, "--check", "--diff", **own)
-    assert not cluster.exists(CONFIG_MAP)
-    assert changed(play(tmp_path, mine, **own)) == 1
+    assert not cluster.exists(CONFIG_MAP) and not cluster.exists(NOTE)
+    # The note, and the release.
+    assert changed(play(tmp_path, mine, **own)) == 2
     data: Dict[str, str] = cluster.api.get(CONFIG_MAP)["data"]
     assert data == {
         "routing-mode": "native", "kube-proxy-replacement": "true", "enable-bpf-masquerade": "true", "enable-bpf-clock-probe": "true", "ipam": "kubernetes",
@@ -126,5 +147,69 @@ def test_a_chart_by_a_real_helm(cluster: Cluster, collections: Path, tmp_path: P
         assert changed(play(tmp_path, mine, **own)) == 0
         told = play(tmp_path, mine, fails=True, **{**own, "locality_cilium": {**own["locality_cilium"], "values": {"routingMode": "tunnel"}}})
         assert "routing-mode: found native in the cluster" in told
-        assert changed(play(tmp_path, mine, **own, locality_policy={"network": {"bpf_maps": {"ratio": 0.005}}})) == 1
-    assert cluster.api.get(CONFIG_MAP)["data"] == data
+        other = {**own, "locality_policy": {"network": {"bpf_maps": {"ratio": 0.005}}}}
+        assert changed(play(tmp_path, mine, **other)) == 2
+        # The clock probe is not asked for any more, and what the cluster was made with stays.
+        left = cluster.api.get(CONFIG_MAP)["data"]
+        assert left == {**data, "enable-bpf-clock-probe": "false"}
+        # A release that was not there before is not taken away.
+        kept = play(tmp_path, mine, **own, cilium_state="absent")
+        assert changed(kept) == 0 and cluster.api.get(CONFIG_MAP)["data"] == left
+
+
+def test_a_release_of_somebody_else_gets_its_values_back(cluster: Cluster, collections: Path, tmp_path: Path, helm: str) -> None:
+    mine, folder = cluster.admin, small_chart(tmp_path)
+    theirs = {"routingMode": "native", "kubeProxyReplacement": True, "k8sServiceHost": "localhost", "k8sServicePort": "6443", "ipam": {"mode": "kubernetes"},
+              "ipv4NativeRoutingCIDR": "10.0.0.0/8", "bpf": {"masquerade": True}, "hubble": {"enabled": False}}
+    (tmp_path / "theirs.yml").write_text(yaml.safe_dump(theirs), encoding="utf-8")
+    helms = [helm, "--kubeconfig", str(mine), "-n", "kube-system"]
+    subprocess.run([*helms, "install", "cilium", str(folder), "-f", str(tmp_path / "theirs.yml")], check=True, capture_output=True)
+
+    def values() -> Any:
+        return json.loads(subprocess.run([*helms, "get", "values", "cilium", "-o", "json"], check=True, capture_output=True, text=True).stdout)
+
+    own = {"locality_cilium": {"version": "1.19.6"}, "cilium_chart": str(folder), "cilium_helm": helm, "collections": collections}
+    with cluster.namespace("theirs") as namespace:
+        cluster.deploy(namespace, "app", 1)
+        told = play(tmp_path, mine, "--check", "--diff", **own)
+        assert '+    "bpfClockProbe": true' in told and values() == theirs and not cluster.exists(NOTE)
+        assert changed(play(tmp_path, mine, **own)) == 2
+        assert values() == {**theirs, "bpfClockProbe": True, "updateStrategy": {"type": "OnDelete"}}
+        assert changed(play(tmp_path, mine, **own)) == 0 == changed(play(tmp_path, mine, "--check", **own))
+        back = {**own, "cilium_state": "absent"}
+        told = play(tmp_path, mine, "--check", "--diff", **back)
+        assert '-    "bpfClockProbe": true' in told and values() != theirs and cluster.exists(NOTE)
+        # Somebody else's change in between is not lost.
+        subprocess.run([*helms, "upgrade", "cilium", str(folder), "--reuse-values", "--set", "debug.enabled=true"], check=True, capture_output=True)
+        assert "cilium.config_changed" in play(tmp_path, mine, fails=True, **back)
+        subprocess.run([*helms, "rollback", "cilium", "2"], check=True, capture_output=True)
+        play(tmp_path, mine, **back)
+        assert values() == theirs and not cluster.exists(NOTE)
+        assert changed(play(tmp_path, mine, **back)) == 0 == changed(play(tmp_path, mine, "--check", **back))
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """A folder ``repository`` behind a web server on the loopback address: the address of it."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_chart_of_a_repository_and_the_same_as_an_archive(cluster: Cluster, collections: Path, tmp_path: Path, helm: str, served: str) -> None:
+    """An OCI registry cannot be had here."""
+    repository = tmp_path / "repository"
+    subprocess.run([helm, "package", str(small_chart(tmp_path)), "--destination", str(repository)], check=True, capture_output=True)
+    subprocess.run([helm, "repo", "index", str(repository), "--url", served], check=True, capture_output=True)
+    own = {"locality_cilium": {"version": "1.19.6", "mode": "helm"}, "cilium_helm": helm, "collections": collections}
+    assert changed(play(tmp_path, cluster.admin, **own, cilium_chart_repository=served, cilium_chart="cilium")) == 2
+    assert cluster.api.get(CONFIG_MAP)["data"]["routing-mode"] == "native"
+    assert changed(play(tmp_path, cluster.admin, **own, cilium_chart_repository=served, cilium_chart="cilium")) == 0
+    assert changed(play(tmp_path, cluster.admin, **own, cilium_chart=str(repository / "cilium-1.19.6.tgz"))) == 0
+    told = play(tmp_path, cluster.admin, fails=True, **{**own, "locality_cilium": {"version": "1.19.7", "mode": "helm"}}, cilium_chart_repository=served)
+    assert "1.19.7" in told and cluster.api.get(CONFIG_MAP)["data"]["routing-mode"] == "native"

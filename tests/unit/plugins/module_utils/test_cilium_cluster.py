@@ -172,10 +172,73 @@ def test_a_config_that_somebody_changed_is_left_as_it_is() -> None:
     assert errors(decide(live(helm_config=config), values=OWN)) == ["cilium.config_changed"]
 
 
-def test_the_profile_is_not_taken_back_under_pods() -> None:
-    config = helm_config(OWN, before={"valuesContent": ""}, mark=True)
-    assert {item["id"] for item in cilium_cluster.against_removal(live(helm_config=config))} == {"cilium.live_change"}
-    assert cilium_cluster.against_removal(live(helm_config=config, pods=[])) == []
+def noted(values: Dict[str, Any], before: Any = None, profile: Any = None) -> Dict[str, Any]:
+    """A HelmChartConfig of ours."""
+    config = helm_config(values)
+    note = {"before": before, "written": cilium_cluster.digest(config["spec"]), "profile": OWN if profile is None else profile}
+    return {**config, "metadata": {**config["metadata"], "annotations": {cilium_cluster.NOTE: json.dumps(note)}}}
+
+
+def test_a_cluster_that_was_made_with_the_profile_keeps_it_when_pods_run() -> None:
+    new = decide(cluster(), routing="direct", clock_probe=True)
+    assert new.profile["routingMode"] == "native" and "bpfClockProbe" not in new.profile and "distributedLRU" not in new.profile["bpf"]
+    config = noted(new.values, profile=new.profile)
+    again = decide(live(helm_config=config), routing="direct", clock_probe=True)
+    assert errors(again) == [] and again.values == new.values and again.profile == new.profile
+    # What may change and is not asked for any more goes back to what was there.
+    less = decide(live(helm_config=config), routing="direct")
+    assert errors(less) == [] and less.values == {key: value for key, value in new.values.items() if key != "bpfClockProbe"}
+
+
+def test_what_a_cluster_was_made_with_stays_under_pods_and_the_rest_goes() -> None:
+    made = {**OWN, "bpfClockProbe": True, "hubble": {"enabled": True}}
+    config = noted(made, before={"valuesContent": "hubble: {enabled: true}"})
+    back = cilium_cluster.removal(live(helm_config=config), "bundled")
+    assert back.values == {**OWN, "hubble": {"enabled": True}} and not back.whole
+    assert [(item["id"], item["severity"]) for item in back.findings] == [("cilium.profile_stays", "warning")]
+    empty = cilium_cluster.removal(live(helm_config=config, pods=[]), "bundled")
+    assert empty.values == {"hubble": {"enabled": True}} and empty.whole and empty.findings == []
+    # Values of the operator that nobody noted are not there any more when ours go.
+    lost = cilium_cluster.removal(live(helm_config=noted(made, profile={})), "bundled")
+    assert {item["id"] for item in lost.findings} == {"cilium.live_change"}
+
+
+def test_a_release_of_helm_goes_back_to_what_it_had() -> None:
+    found = live(charts=[], helm_config=None)
+    theirs = {**OWN, "ipam": {"mode": "kubernetes"}}
+    given = {**theirs, "bpfClockProbe": True}
+    found.noted = {"before": theirs, "written": cilium_cluster.digest(given), "since": cilium_cluster.digest(theirs), "profile": {}}
+    assert decide(found, "helm", current=given).values == {**theirs, "updateStrategy": {"type": "OnDelete"}}
+    back = cilium_cluster.removal(found, "helm", given)
+    assert back.values == theirs and back.whole and back.findings == []
+    assert "cilium.no_current_values" in {item["id"] for item in cilium_cluster.removal(found, "helm").findings}
+    # As after a run that ended before helm had them.
+    assert errors(decide(found, "helm", current=theirs, clock_probe=True)) == []
+    for changed in (decide(found, "helm", current={**given, "debug": {"enabled": True}}).findings, cilium_cluster.removal(found, "helm", {}).findings):
+        assert "cilium.config_changed" in {item["id"] for item in changed}
+
+
+def test_a_config_that_a_file_brings_back_is_said() -> None:
+    config = helm_config(OWN)
+    config["metadata"]["annotations"]["objectset.rio.cattle.io/owner-name"] = "rke2-cilium-config"
+    told = [item for item in decide(live(helm_config=config), clock_probe=True).findings if item["id"] == "cilium.config_from_file"]
+    assert len(told) == 1 and told[0]["severity"] == "warning" and "Addon rke2-cilium-config" in told[0]["message"]
+
+
+PENDING: List[Any] = [
+    ({}, {"bpfClockProbe": True}, []),
+    (LIVE, {}, []),
+    (LIVE, {"bpfClockProbe": True}, ["cilium.clock"]),
+    ({**LIVE, "enable-bpf-clock-probe": "true"}, {"bpfClockProbe": True}, []),
+    ({**LIVE, "enable-bpf-clock-probe": "true"}, {}, ["cilium.clock"]),
+    (LIVE, {"bpf": {"mapDynamicSizeRatio": 0.0025}}, []),
+    (LIVE, {"bpf": {"distributedLRU": {"enabled": True}}, "bandwidthManager": {"enabled": True}}, ["cilium.bpf_maps", "cilium.bandwidth_manager"]),
+]
+
+
+@pytest.mark.parametrize(("config", "values", "knobs"), PENDING)
+def test_what_the_agents_would_not_have_yet(config: Dict[str, str], values: Dict[str, Any], knobs: List[str]) -> None:
+    assert cilium_cluster.pending(config, values, "bundled") == knobs
 
 
 def test_a_failed_upgrade_never_takes_the_cni_away() -> None:
