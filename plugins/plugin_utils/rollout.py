@@ -77,6 +77,17 @@ def unfinished(mark: Mapping[str, Any] | None, state: Mapping[str, Any], *, cord
     return found.sorted()
 
 
+def would_stay(pods: Sequence[str]) -> list[dict[str, str]]:
+    """That pods would be in the way of another datapath mode. :param pods: those that neither a drain nor the taint sends away, as cilium_agent names them."""
+    found = findings_m.Findings()
+    if pods:
+        found.error(
+            "cilium.pods_would_stay", f"pods on the pod network would stay, beside which no agent starts in another datapath mode: {', '.join(pods)}",
+            "docs/network.md: take their toleration, give them hostNetwork, or keep them from the node",
+        )
+    return found.items
+
+
 def _reboot(
     entries: Sequence[Mapping[str, Any]], result: Mapping[str, Any], state: Mapping[str, Any], allowed: bool, no_fallback: bool, found: findings_m.Findings,
 ) -> None:
@@ -112,4 +123,4 @@ def _state_files(state: Mapping[str, Any], plan: Mapping[str, Any], wanted: str,
         )
 
 
-__all__ = ("findings", "removal", "unfinished")
+__all__ = ("findings", "removal", "unfinished", "would_stay")

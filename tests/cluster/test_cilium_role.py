@@ -195,7 +195,11 @@ def test_a_node_with_recorded_answers_is_seen_to_drift_and_then_not(cluster: Clu
     assert set(off(observe(cluster, tmp_path)).values()) == {"live"}
     # A plan that no longer has it.
     assert play(cluster, tmp_path, answers.KNOBS, cilium_recreate=False).returncode == 0
-    assert off(observe(cluster, tmp_path, knobs={}))["cilium.datapath_mode"] == "drain"
+    with cluster.namespace(request.node.name) as space:
+        cluster.daemons(space, "logging", 1)
+        dropped = observe(cluster, tmp_path, mode="preflight", knobs={})
+        assert off(dropped)["cilium.datapath_mode"] == "drain"
+        assert [item["id"] for item in dropped["findings"]] == ["cilium.pods_would_stay"] and f"{space}/logging-" in dropped["findings"][0]["message"]
 
 
 def test_an_agent_that_cannot_be_asked_disturbs_nobody_and_proves_nothing(cluster: Cluster, tmp_path: Path) -> None:
@@ -255,17 +259,25 @@ def test_a_turn_of_site_yml_disturbs_a_node_as_far_as_its_cilium_drifts(cluster:
     assert state(cluster) == (None, [], []) and not cluster.is_cordoned("a")
 
 
-def test_taking_everything_off_takes_the_nodes_cilium_back_too(cluster: Cluster, tmp_path: Path) -> None:
+def test_taking_everything_off_takes_the_nodes_cilium_back_too(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     """In check mode: the node's files would be those of the machine of the test."""
     cluster.cordon("a", False)
     assert cluster.call("cilium_node_config", "a", wanted=answers.KNOBS)["changed"]
     before = state(cluster)
     given = {"locality_kubeconfig": str(cluster.ours), "ansible_connection": "local", "node_maintenance_machine_id": "", "record": "none"}
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "-i", "a,", str(TOP / "playbooks/rollback.yml"), "-e", json.dumps(given), "--check", "--diff"],
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"), "ANSIBLE_CONFIG": str(TOP / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        check=False, capture_output=True, text=True, timeout=300,
-    )
+
+    def rollback() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ansible", "playbook", "-i", "a,", str(TOP / "playbooks/rollback.yml"), "-e", json.dumps(given), "--check", "--diff"],
+            env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"), "ANSIBLE_CONFIG": str(TOP / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+            check=False, capture_output=True, text=True, timeout=300,
+        )
+
+    with cluster.namespace(request.node.name) as space:
+        cluster.daemons(space, "logging", 1)
+        done = rollback()
+        assert done.returncode != 0 and "cilium.pods_would_stay" in done.stdout and f"{space}/logging-" in done.stdout
+    done = rollback()
     assert "the configuration of Cilium for its Node" in done.stdout, done.stdout + done.stderr
     told = done.stdout.split("Take back the configuration of Cilium for the node")[1]
     assert "Send pods away" in told and f"-    \"CiliumNodeConfig kube-system/{before[1][0]}\"" in told and "rescued=0" in told

@@ -120,3 +120,10 @@ def test_how_an_earlier_run_left_the_node(mark: Any, cordoned: bool, state: dict
     assert [(item["id"], item["severity"]) for item in found] == ([("site.turn_not_ended", "warning")] if told else [])
     assert [text for text in told if text not in found[0]["message"]] == []
     assert all(item["hint"] for item in found)
+
+
+def test_pods_that_would_stay_are_named() -> None:
+    assert rollout.would_stay([]) == []
+    found = rollout.would_stay(["logging/a (static)", "logging/b (static)"])
+    assert [(item["id"], item["severity"]) for item in found] == [("cilium.pods_would_stay", "error")]
+    assert "logging/a (static), logging/b (static)" in found[0]["message"]
