@@ -11,7 +11,7 @@ from typing import Any, Callable
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ansible_collections.inferops.locality.plugins.plugin_utils import maintenance, record_files, report, rollout
+from ansible_collections.inferops.locality.plugins.plugin_utils import cluster_chart, maintenance, record_files, report, rollout
 from ansible_collections.inferops.locality.plugins.plugin_utils.plain import plain
 
 
@@ -83,6 +83,10 @@ def locality_removal(state: Any, reboot_required: Any, reboot_ok: Any = False, c
     )
 
 
+def locality_charts(hostvars: Any, hosts: Any, reached: Any, everyone: Any = False) -> Any:
+    return cluster_chart.clusters(_mapping(hostvars, "locality_charts"), list(hosts), list(reached), boolean(everyone))
+
+
 def locality_file_name(host: Any) -> str:
     return record_files.file_name(str(host))
 
@@ -91,6 +95,10 @@ def locality_record_path(records_dir: Any, host: str, name: str, inventory_dir: 
     # As somebody names a run: by its name, its file, or the file's path.
     name = os.path.basename(name)
     return record_files.of_host(record_files.folder(str(records_dir), inventory_dir), host, name[:-len(".json")] if name.endswith(".json") else name)
+
+
+def locality_would_stay(pods: Any) -> Any:
+    return rollout.would_stay(list(plain(pods)))
 
 
 def locality_unfinished(mark: Any, state: Any, cordoned: Any = True) -> Any:
@@ -104,6 +112,7 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
+            "locality_charts": locality_charts,
             "locality_cost": locality_cost,
             "locality_drifting": locality_drifting,
             "locality_errors": locality_errors,
@@ -120,4 +129,5 @@ class FilterModule:
             "locality_strange_tags": locality_strange_tags,
             "locality_turns": locality_turns,
             "locality_unfinished": locality_unfinished,
+            "locality_would_stay": locality_would_stay,
         }

@@ -283,6 +283,11 @@ def write_secret(api: Api, noted: Optional[Mapping[str, Any]], before: Optional[
         api.replace(path, body, dry_run=dry_run)
 
 
+def _readable(spec: Optional[Mapping[str, Any]]) -> Optional[Dict[str, Any]]:
+    """A HelmChartConfig with its values as such in place of one text, so that each has a line of a diff. They have been read before."""
+    return None if spec is None else {**spec, "valuesContent": yaml.safe_load(spec.get("valuesContent") or "{}")}
+
+
 class Bringing:
     """One attempt: what the cluster has, what it is to have, and what is written for it."""
 
@@ -341,7 +346,7 @@ class Bringing:
             after = cilium_cluster.config_spec(config, yaml.safe_dump(self.result["chart_values"], sort_keys=True))
         if after != before:
             write(self.api, config, after, kept, self.module.check_mode)
-            self._changed(f"HelmChartConfig {cilium_cluster.NAMESPACE}/{cilium_cluster.NAME}", before, after)
+            self._changed(f"HelmChartConfig {cilium_cluster.NAMESPACE}/{cilium_cluster.NAME}", _readable(before), _readable(after))
 
     def _helm(self, removal: Optional[cilium_cluster.Removal]) -> None:
         """Keep what the release had before helm gives it other values; forget it after it has them back."""

@@ -2,14 +2,24 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What of Cilium an API server has, without Cilium: the kind CiliumNodeConfig, the agents' ConfigMap, and a DaemonSet of the agents' name whose containers do
-not exist. Nothing here reads a configuration or moves a packet; what "the agent" says of itself are answers that were recorded or written by us.
+not exist. Nothing here moves a packet; what "the agent" says of itself are answers that were recorded or written by us.
+
+``played`` lets two stand-ins act on it: one renders a HelmChartConfig to the ConfigMap, as RKE2's helm controller does with the chart, by our own reading of
+the chart; one reads the configuration of a node when its agent's pod is made, as the agent does, and records an answer that says so.
 """
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
+import yaml
+
+from ansible_collections.inferops.locality.plugins.module_utils import cilium_node, cilium_values
+from ansible_collections.inferops.locality.plugins.module_utils.probe import PROBE_DIR, Answer
+from ansible_collections.inferops.locality.tests.unit import cilium_answers
 from turns import Cluster, until
 
 OBJECTS = "/apis/cilium.io/v2/namespaces/kube-system/ciliumnodeconfigs"
@@ -64,3 +74,65 @@ def forget(cluster: Cluster, *nodes: str) -> None:
     for name in nodes:
         taints = [taint for taint in cluster.node(name)["spec"].get("taints", []) if taint["key"] != "locality.inferops.io/network"]
         cluster.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"locality.inferops.io/cilium": None}}, "spec": {"taints": taints or None}})
+
+
+# -- what acts on it
+
+
+def _spec_values(config: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    spec = (config or {}).get("spec") or {}
+    return cilium_values.merge(yaml.safe_load(spec.get("valuesContent") or "{}") or {}, spec.get("values") or {})
+
+
+def render(cluster: Cluster) -> None:
+    """What RKE2's helm controller does once it has seen a HelmChartConfig: the ConfigMap is as the chart's values say."""
+    configs = cluster.api.get("/apis/helm.cattle.io/v1/namespaces/kube-system/helmchartconfigs")["items"]
+    data = cilium_values.config_of(_spec_values(configs[0] if configs else None), "bundled")
+    found = cluster.api.get(CONFIG_MAP)["data"]
+    if found != data:
+        cluster.api.patch(CONFIG_MAP, {"data": {**dict.fromkeys(found), **data}})
+
+
+def record_agents(cluster: Cluster, roots: Mapping[str, Path], seen: Dict[str, str]) -> None:
+    """What each agent says that has started since: that it does what it was configured with. :param seen: its pod of each node."""
+    for node, root in roots.items():
+        uids = agents(cluster, node)
+        if not uids or uids == [seen.get(node)]:
+            continue
+        settings = cilium_node.merged(cluster.api.get(CONFIG_MAP)["data"], list(objects(cluster).values()), cluster.node(node))
+        status = cilium_answers.doing({knob: item["value"] for knob, item in cilium_node.configured(settings).items()})
+        folder = root / PROBE_DIR[1:]
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, out in (("cilium-agents", cilium_answers.containers()), (f"cilium-status-json.{cilium_answers.AGENT}", cilium_answers.text(status))):
+            (folder / f"{name}.json").write_text(Answer(("crictl",), 0, out, "").record(), encoding="utf-8")
+        seen[node] = uids[0]
+
+
+@contextmanager
+def played(cluster: Cluster, roots: Mapping[str, Path]) -> Iterator[None]:
+    """Both stand-ins at work, for nodes whose files are below these roots."""
+    seen: Dict[str, str] = {}
+    steps: List[Callable[[], None]] = [lambda: render(cluster), lambda: record_agents(cluster, roots, seen)]
+    ended = threading.Event()
+    trouble: List[BaseException] = []
+
+    def work() -> None:
+        while not ended.wait(0.3):
+            try:
+                for step in steps:
+                    step()
+            except Exception as error:
+                # Objects change while they are looked at; what lasts is told at the end.
+                trouble[:] = [error]
+            else:
+                trouble.clear()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        until("every agent has said what it does", lambda: set(seen) == set(roots))
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    assert not trouble, trouble

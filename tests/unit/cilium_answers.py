@@ -54,6 +54,24 @@ KNOBS: dict[str, Any] = {
     "cilium.routing": "native", "cilium.kube_proxy_replacement": True, "cilium.host_routing": "bpf", "cilium.masquerade": "bpf",
 }
 
+_XDP = {"disabled": "Disabled", "native": "Native", "best-effort": "Best-Effort"}
+
+
+def doing(knobs: dict[str, Any]) -> dict[str, Any]:
+    """The status of an agent that does what these knobs say, as far as one agent differs from the other."""
+    families = {f"{family}-big-tcp": {"enabled": True, "maxGRO": 196608, "maxGSO": 196608} if family in knobs["cilium.big_tcp"] else {}
+                for family in ("ipv4", "ipv6")}
+    manager = knobs["cilium.bandwidth_manager"]
+    status = {
+        **copy.deepcopy(GOOD), **families, "datapath-mode": knobs["cilium.datapath_mode"], "configured-datapath-mode": knobs["cilium.datapath_mode"],
+        "clock-source": GOOD["clock-source"] if knobs["cilium.clock"] else {"mode": "ktime"},
+        "bandwidth-manager": {**GOOD["bandwidth-manager"], "congestionControl": "bbr" if manager["bbr"] else "cubic"} if manager["enabled"] else {},
+        "bpf-maps": {**GOOD["bpf-maps"], "dynamic-size-ratio": knobs["cilium.bpf_maps"]["ratio"]},
+    }
+    status["kube-proxy-replacement"]["features"]["nodePort"]["acceleration"] = _XDP[knobs["cilium.xdp"]]
+    return status
+
+
 TEXT = """\
 KVStore:                 Disabled{blanks}
 Kubernetes:              Ok         1.36 (v1.36.3+rke2r1) [linux/amd64]

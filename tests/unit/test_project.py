@@ -215,7 +215,10 @@ def test_the_next_release_is_the_one_that_new_things_name() -> None:
 VARIABLES = TOP / "docs" / "variables.md"
 PLAYBOOKS = sorted((TOP / "playbooks").glob("*.yml"))
 # Read from the host's variables by a plugin, for these playbooks.
-READ_BY_PLUGINS = {"locality_records_dir": {"site.yml", "rollback.yml"}}
+READ_BY_PLUGINS = {
+    name: {"site.yml", "rollback.yml"}
+    for name in ("locality_records_dir", "locality_cilium", "locality_policy", "locality_root", "locality_kubeconfig", "locality_control_host")
+}
 
 
 def variables_read(text: str) -> set[str]:
