@@ -60,6 +60,9 @@ LAB_QUICK = {"host_tuning": 810, "irq_affinity": 750, "boot_fallback": 1380}
 LAB_IMAGE = 200
 LAB_AT_ONCE = 2
 
+# Scenarios on a control plane with stand-ins for nodes, and the seconds each may take. They need Go.
+CLUSTER_SCENARIOS = {"dra": 900}
+
 # Stages that are run only if asked for, and the seconds that the cluster's programs may take to build and its tests to run.
 ON_DEMAND = ("cluster", "lab")
 CLUSTER_BUILD = 3600
@@ -526,6 +529,19 @@ def cluster(run: Run) -> None:
     # The scenario kubelet_state of the lab runs the table.
     elsewhere = [f"--ignore={path}" for path in (*real, "tests/cluster/test_kubelet_state.py")]
     run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster", *elsewhere], min(CLUSTER_TESTS, run.left()), LOCALITY_REQUIRE="cluster")
+    path_with_tools = os.pathsep.join([str(python.parent), os.environ["PATH"]])
+    for name, budget in CLUSTER_SCENARIOS.items():
+        if not shutil.which("go"):
+            run.count.add(Count(skipped=1))
+            print(f"  left out          molecule test -s {name}: it needs Go", flush=True)
+        elif run.has_time(name, budget / 2):
+            log, start = run.log(name), time.monotonic()
+            try:
+                code = run.execute([python.parent / "molecule", "test", "-s", name], log, timeout=min(budget, run.left()), PATH=path_with_tools)
+            finally:
+                # One that was ended has not put it down.
+                subprocess.run([python, "tests/cluster/cluster.py", "down", name], cwd=TOP, check=False, capture_output=True)
+            run.tell(f"molecule test -s {name}  (budget {budget} s)", run.judge(code), time.monotonic() - start, log)
     for path in real if os.environ.get("FULL") else ():
         run.pytest(f"pytest {path}", python, ["-n", "0", path], min(CLUSTER_TESTS, run.left()), LOCALITY_REQUIRE="cluster")
 
