@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: benchmark_report
-short_description: Compare recorded runs of nccl-tests, p2pBandwidthLatencyTest, cyclictest and oslat
+short_description: Compare recorded runs of nccl-tests, p2pBandwidthLatencyTest, cyclictest, oslat and rtla timerlat
 version_added: 0.1.0
 author:
   - The inferops.locality authors (@inferops)
@@ -16,8 +16,8 @@ description:
   - Reads a folder of outputs, compares the runs of each test, prints a report and writes it as C(report.txt), C(report.json) and C(report.svg).
   - Runs lie in C(PLACE/aligned) and C(PLACE/misaligned), or in C(PLACE/before) and C(PLACE/after), as files that end with C(.txt), C(.log) or C(.out). A
     place is a node, or nodes that were measured together. The last number in a file's name is its place in the order of the runs, over both folders.
-  - nccl-tests are judged by the bus bandwidth of the three largest sizes, p2pBandwidthLatencyTest by its slowest pair of GPUs, cyclictest and oslat by their
-    worst thread.
+  - nccl-tests are judged by the bus bandwidth of the three largest sizes, p2pBandwidthLatencyTest by its slowest pair of GPUs, cyclictest, oslat and
+    C(rtla timerlat top) by their worst thread.
   - A kind of run is called ahead only where each of its runs is ahead of each run of the other kind, with four runs of each at least, made alternately on the
     same nodes. Otherwise the report says why there is no winner.
   - Runs that failed or cannot be read are left out, and listed with the line that says why.
