@@ -528,7 +528,7 @@ def cluster(run: Run) -> None:
     real = ("tests/cluster/test_real_node.py", "tests/cluster/test_kubelet_knobs.py")
     # The scenario kubelet_state of the lab runs the table.
     elsewhere = [f"--ignore={path}" for path in (*real, "tests/cluster/test_kubelet_state.py")]
-    run.pytest("pytest tests/cluster", python, ["-n", "0", "tests/cluster", *elsewhere], min(CLUSTER_TESTS, run.left()), LOCALITY_REQUIRE="cluster")
+    run.pytest("pytest tests/cluster", python, ["tests/cluster", *elsewhere], min(CLUSTER_TESTS, run.left()), LOCALITY_REQUIRE="cluster")
     path_with_tools = os.pathsep.join([str(python.parent), os.environ["PATH"]])
     for name, budget in CLUSTER_SCENARIOS.items():
         if not shutil.which("go"):

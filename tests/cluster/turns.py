@@ -116,8 +116,10 @@ class Cluster:
         name = f"{re.sub('[^a-z0-9]+', '-', test)[:40].strip('-')}-{uuid.uuid4().hex[:6]}"
         self.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
         until("the namespace has its service account", lambda: self.exists(f"/api/v1/namespaces/{name}/serviceaccounts/default"))
-        yield name
-        self.api.delete(f"/api/v1/namespaces/{name}")
+        try:
+            yield name
+        finally:
+            self.api.delete(f"/api/v1/namespaces/{name}")
         until("its pods are gone", lambda: not self.api.get(f"/api/v1/namespaces/{name}/pods")["items"])
 
     def exists(self, path: str) -> bool:
