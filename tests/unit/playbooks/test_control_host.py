@@ -52,7 +52,10 @@ def test_an_api_server_that_is_not_reached_refuses_it_as_well(tmp_path: Path) ->
 
 
 def test_it_is_an_error_of_the_node_that_is_observed(tmp_path: Path) -> None:
-    observe = {"observe_control_host": "gone.example.net", "observe_kubeconfig": str(tmp_path / "kubeconfig"), "observe_node_name": "a"}
+    observe = {
+        "observe_control_host": "gone.example.net", "observe_kubeconfig": str(tmp_path / "kubeconfig"), "observe_node_name": "a",
+        "__observe_plans_labels": True,
+    }
     _done, told = run(
         tmp_path, {
             "block": [{"ansible.builtin.include_tasks": str(playing.TOP / "roles/observe/tasks/cluster.yml")}],
